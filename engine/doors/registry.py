@@ -1,0 +1,133 @@
+"""What an engine door is: its kind, the lane it runs in, and the function behind it.
+
+Nothing about meaning lives here. The families beside this module declare their doors with the four decorators; a
+runner (the supervisor's lanes, or `engine.runner` in process) looks a door up by its contract name, prepares the texts
+that it wants embedded, and calls `run` with what its kind takes:
+
+    READ       run(view, params, call)       a View of one generation, on any thread
+    WRITE      run(txn, params, call)        a Transaction, on the one writer thread of the brain
+    MECHANICS  run(store, params, call)      the whole store, on a thread; may take long
+    MODEL      run(embedder, params, call)   the local model; touches no store
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+Document = dict[str, Any]
+"""An answer: the door's document without `_meta`; vectors in it are `contract.codec.Vector`."""
+
+Texts = Callable[[Any], Sequence[str]]
+"""Gives the texts that must be embedded before the door runs, from its checked parameters."""
+
+Run = Callable[[Any, Any, "CallContext"], Document]
+_F = TypeVar("_F", bound=Run)
+
+
+class Lane(enum.Enum):
+    """Where a door may run. INLINE is for point reads of bounded cost; the rest never block the serving loop."""
+
+    INLINE = "inline"
+    READ = "read"
+    WRITE = "write"
+    MECHANICS = "mechanics"
+    EMBED = "embed"
+
+
+class Kind(enum.Enum):
+    """What the first argument of `run` is (see the head of this module)."""
+
+    READ = "read"
+    WRITE = "write"
+    MECHANICS = "mechanics"
+    MODEL = "model"
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """Texts that were embedded for this call: float32 little-endian unit vectors by text.
+
+    `served` is False when the model is absent, loading, or was not waited for; `reason` then says which. A text that
+    is missing from `vectors` although `served` is True was not asked for.
+    """
+
+    vectors: Mapping[str, bytes] = field(default_factory=dict)
+    served: bool = False
+    reason: str | None = None
+
+
+NOT_EMBEDDED = Embedded(reason="no text of this call was embedded")
+
+
+def _never() -> None:
+    """The check of a call that cannot be cancelled."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallContext:
+    """What a door knows of its call beside the parameters.
+
+    `principal` comes from the credential and nothing else. `check` raises when the call was cancelled or its deadline
+    has passed; a scan calls it at least every 256 rows. `embedder_info` names the model in use (`engine.embed`), None
+    when the brain runs without one. `in_process` is True for the embedding program alone: it may use what no key may.
+    `now_ms` is for answers only; stored times come from the transaction.
+    """
+
+    principal: str
+    now_ms: int
+    embedded: Embedded = NOT_EMBEDDED
+    check: Callable[[], None] = _never
+    embedder_info: Any = None
+    in_process: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class EngineDoor:
+    """One door as the engine serves it; `name` is the contract's full name (`vfs.readFile`)."""
+
+    name: str
+    kind: Kind
+    lane: Lane
+    run: Run
+    texts: Texts | None = None
+
+
+_DOORS: dict[str, EngineDoor] = {}
+
+
+def registered() -> Mapping[str, EngineDoor]:
+    """The doors declared so far. Import `engine.doors` for all of them."""
+    return _DOORS
+
+
+def _declare(name: str, kind: Kind, lane: Lane, texts: Texts | None = None) -> Callable[[_F], _F]:
+    def keep(run: _F) -> _F:
+        assert name not in _DOORS, f"door {name} is declared twice"
+        _DOORS[name] = EngineDoor(name, kind, lane, run, texts)
+        return run
+
+    return keep
+
+
+def reads(name: str, *, lane: Lane = Lane.READ, texts: Texts | None = None) -> Callable[[_F], _F]:
+    """Declares a read of one generation."""
+    assert lane in (Lane.INLINE, Lane.READ)
+    return _declare(name, Kind.READ, lane, texts)
+
+
+def writes(name: str, *, texts: Texts | None = None) -> Callable[[_F], _F]:
+    """Declares a write: one job of the writer's transaction."""
+    return _declare(name, Kind.WRITE, Lane.WRITE, texts)
+
+
+def mechanics(name: str) -> Callable[[_F], _F]:
+    """Declares a door of the store as a whole."""
+    return _declare(name, Kind.MECHANICS, Lane.MECHANICS)
+
+
+def models(name: str) -> Callable[[_F], _F]:
+    """Declares a door of the local model."""
+    return _declare(name, Kind.MODEL, Lane.EMBED)
