@@ -15,9 +15,10 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 import msgspec
 from msgspec import Meta, Struct
 
+from contract.limits import LINK_BODY_BYTES_MAX as BODY_BYTES_MAX
+from contract.limits import LINK_HEADER_BYTES_MAX as HEADER_BYTES_MAX
+
 VERSION: Final = b"B1"
-HEADER_BYTES_MAX: Final = 65_536
-BODY_BYTES_MAX: Final = 67_108_864
 
 CallId: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]
@@ -165,8 +166,8 @@ _encoder: Final = msgspec.msgpack.Encoder()
 def pack(header: Header, body: bytes | None = None) -> list[bytes]:
     """The frames of one message.
 
-    Raises FrameError when the header or the body is over its bound, or when `unpack` would refuse it. A header that carries no body must be
-    given none, and a Call, Answer or Part must be given one, if only an empty one.
+    Raises FrameError when the header or the body is over its bound, or when `unpack` would refuse it. A header
+    that carries no body must be given none, and a Call, Answer or Part must be given one, if only an empty one.
     """
     assert (body is not None) == isinstance(header, WITH_BODY), type(header).__name__
     try:
