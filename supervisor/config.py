@@ -1,0 +1,209 @@
+"""What the program was told: command line and environment to one frozen `Config`, or a StartRefusal. Nearly pure.
+
+The environment is passed in. The only file system question asked here is where the user's folders are.
+"""
+
+from __future__ import annotations
+
+import enum
+import ipaddress
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from supervisor.exits import Exit, StartRefusal
+
+DEFAULT_LISTEN = "127.0.0.1:8300"
+LONE_BRAIN = Path("brain")
+"""A folder of this name in the working directory is served as `brain` when no --brain is given."""
+BRAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
+PROTOCOLS = {"http": "http", "h2": "http"}
+LATER_PROTOCOLS = {"h3": "0.4.0", "grpc": "0.4.0", "ws": "0.4.0", "mcp": "0.4.0"}
+LINGER_S_DEFAULT = 60.0
+
+
+class WriterMode(enum.Enum):
+    """AUTO: the first write claims a free lease (X-35). EXPLICIT: only the `init` door does."""
+
+    AUTO = "auto"
+    EXPLICIT = "explicit"
+
+
+class Origin(enum.Enum):
+    """Who started this supervisor: it decides what may be printed and who yields to whom."""
+
+    STARTER = "starter"
+    SERVE = "serve"
+    STDIO = "stdio"
+
+
+@dataclass(frozen=True, slots=True)
+class Listen:
+    """One listener as asked for; port 0 lets the system choose."""
+
+    host: str
+    port: int
+    protocol: str = "http"
+
+    @property
+    def address(self) -> str:
+        """`host:port` with the brackets of an IPv6 address."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """Everything a supervisor needs to start."""
+
+    brains: Mapping[str, Path]
+    listens: tuple[Listen, ...]
+    keys_path: Path
+    origin: Origin = Origin.SERVE
+    writer: WriterMode = WriterMode.AUTO
+    workers: Mapping[str, int] = field(default_factory=lambda: {"http": 1})
+    budget_override_bytes: int | None = None
+    linger_s: float = LINGER_S_DEFAULT
+    log_form: str = "text"
+    cleartext: tuple[str, ...] = ()
+
+
+def usage(name: str, message: str, cure: str) -> StartRefusal:
+    """A setting that cannot be used."""
+    return StartRefusal(name, message, cure, Exit.CONFIG)
+
+
+def config_folder(environ: Mapping[str, str], home: Path) -> Path:
+    """The folder of keys, issuers and the revoked list."""
+    named = environ.get("BRAINY_CONFIG_DIR")
+    return Path(named) if named else home / ".config" / "soulcraft"
+
+
+def keys_path(environ: Mapping[str, str], home: Path) -> Path:
+    """Where the keys file is: `$BRAINY_SERVE_KEYS`, else `brainy-serve-keys` in the configuration folder."""
+    named = environ.get("BRAINY_SERVE_KEYS")
+    return Path(named) if named else config_folder(environ, home) / "brainy-serve-keys"
+
+
+def parse_listen(text: str) -> Listen:
+    """`HOST:PORT[,protocol]`; the host may be an IPv6 address in brackets. Port 0 is allowed."""
+    where, _, protocol = text.partition(",")
+    protocol = protocol or "http"
+    if protocol in LATER_PROTOCOLS:
+        raise usage(
+            "ListenerNotYetNativeError",
+            f"a listener of its own for {protocol!r} is served from release {LATER_PROTOCOLS[protocol]} on.",
+            "Use --listen HOST:PORT: HTTP/1.1, h2 and MCP share that port.",
+        )
+    host, colon, port = where.rpartition(":")
+    bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    if protocol not in PROTOCOLS or not colon or not bare or (":" in bare and bare == host) or not port.isdecimal() or int(port) > 65_535:
+        raise usage("ListenAddressError", f"--listen {text!r} is not HOST:PORT[,http|h2].", "Example: --listen 127.0.0.1:8300.")
+    return Listen(bare, int(port), PROTOCOLS[protocol])
+
+
+class Exposure(enum.Enum):
+    """How far a cleartext listener reaches."""
+
+    LOOPBACK = "loopback"
+    PRIVATE = "private"
+    PUBLIC = "public"
+
+
+def exposure(host: str) -> Exposure:
+    """Loopback, private (RFC 1918, link-local, ULA) or public; a wildcard and a name that is not local are public."""
+    if host in ("localhost", "localhost."):
+        return Exposure.LOOPBACK
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return Exposure.PUBLIC
+    if address.is_loopback:
+        return Exposure.LOOPBACK
+    if address.is_unspecified:
+        return Exposure.PUBLIC
+    return Exposure.PRIVATE if address.is_private or address.is_link_local else Exposure.PUBLIC
+
+
+def check_cleartext(listens: Sequence[Listen], named: Sequence[str]) -> list[str]:
+    """One line to narrate for every private address served in cleartext; a public one refuses unless it was named."""
+    lines = []
+    for listen in listens:
+        reach = exposure(listen.host)
+        if reach is Exposure.PRIVATE or (reach is Exposure.PUBLIC and listen.address in named):
+            lines.append(f"cleartext on {listen.address}: keys and data cross that network unencrypted")
+        elif reach is Exposure.PUBLIC:
+            raise usage(
+                "CleartextRefusedError",
+                f"{listen.address} is reachable from other networks and would carry keys unencrypted.",
+                f"Listen on 127.0.0.1 behind a TLS proxy, or say that you mean it: --cleartext {listen.address}",
+            )
+    return lines
+
+
+def parse_brain(text: str) -> tuple[str, Path]:
+    """`NAME=PATH`."""
+    name, equals, path = text.partition("=")
+    if not equals or not path or not BRAIN_NAME.match(name):
+        raise usage(
+            "BrainNameError",
+            f"--brain {text!r} is not NAME=PATH with a name of 1 to 64 letters, digits, '.', '_' or '-'.",
+            "Example: --brain notes=./notes",
+        )
+    return name, Path(path)
+
+
+def parse_brains(texts: Sequence[str]) -> dict[str, Path]:
+    """Every --brain; a name given twice refuses."""
+    brains: dict[str, Path] = {}
+    for text in texts:
+        name, path = parse_brain(text)
+        if name in brains:
+            raise usage("BrainNameError", f"--brain {name} is given twice.", "Give each brain a name of its own.")
+        brains[name] = path
+    return brains
+
+
+def positive_number(environ: Mapping[str, str], name: str, *, zero: bool = False) -> float | None:
+    """A number of the environment, None when unset; anything else refuses by the variable's name."""
+    text = environ.get(name)
+    if text is None or text == "":
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not (value > 0 or (zero and value == 0)) or value == float("inf"):
+        raise usage("EnvironmentValueError", f"{name}={text!r} is not a positive number.", f"Set {name} to a number, or unset it.")
+    return value
+
+
+def from_environment(
+    environ: Mapping[str, str],
+    home: Path,
+    *,
+    brains: Mapping[str, Path],
+    listens: Sequence[Listen],
+    origin: Origin,
+    writer: WriterMode = WriterMode.AUTO,
+    http_workers: int = 1,
+    cleartext: Sequence[str] = (),
+) -> Config:
+    """The whole configuration; the environment adds what the command line does not say."""
+    override = positive_number(environ, "BRAINY_POOL_BUDGET_BYTES")
+    linger = positive_number(environ, "BRAINY_MCP_LINGER_S", zero=True)
+    form = environ.get("BRAINY_LOG", "text")
+    if form not in ("text", "json"):
+        raise usage("EnvironmentValueError", f"BRAINY_LOG={form!r} is not text or json.", "Set it to one of them.")
+    return Config(
+        brains=brains,
+        listens=tuple(listens),
+        keys_path=keys_path(environ, home),
+        origin=origin,
+        writer=writer,
+        workers={"http": http_workers} if listens else {},
+        budget_override_bytes=None if override is None else max(1, int(override)),
+        linger_s=LINGER_S_DEFAULT if linger is None else linger,
+        log_form=form,
+        cleartext=tuple(cleartext),
+    )
