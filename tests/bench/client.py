@@ -13,7 +13,13 @@ from urllib.parse import urlsplit
 
 
 def request(
-    method: str, url: str, body: bytes = b"", *, key: str | None = None, media: str = "application/json", accept: str | None = None
+    method: str,
+    url: str,
+    body: bytes = b"",
+    *,
+    key: str | None = None,
+    media: str = "application/json",
+    accept: str | None = None,
 ) -> bytes:
     """The bytes of one request; `url` is absolute, and only its path and query are sent."""
     parts = urlsplit(url)
@@ -123,7 +129,9 @@ def closed_loop(host: str, port: int, requests: list[bytes], *, clients: int, ca
             connection.close()
 
 
-def _drive(selector: selectors.BaseSelector, connections: list[Connection], requests: list[bytes], calls: int, run: Run) -> None:
+def _drive(
+    selector: selectors.BaseSelector, connections: list[Connection], requests: list[bytes], calls: int, run: Run
+) -> None:
     sent = 0
     for connection in connections[:calls]:
         connection.send(requests[sent % len(requests)])

@@ -1,6 +1,6 @@
 """The empty handler: the same server library and loop as the http worker, answering a constant. What a call costs with no engine behind it.
 
-    python -m tests.bench.empty --fd N
+python -m tests.bench.empty --fd N
 """
 
 from __future__ import annotations

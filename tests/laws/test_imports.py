@@ -77,7 +77,12 @@ def test_no_transport_imports_a_sibling() -> None:
             continue
         for imported in imports_of(path):
             target = imported.split(".")
-            if target[0] == "workers" and len(target) > 1 and target[1] in SIBLINGS and target[1] not in SIBLINGS[parts[1]]:
+            if (
+                target[0] == "workers"
+                and len(target) > 1
+                and target[1] in SIBLINGS
+                and target[1] not in SIBLINGS[parts[1]]
+            ):
                 wrong.append(f"{name} imports {imported}")
     assert not wrong
 

@@ -20,7 +20,11 @@ FUNCTION_LINES_MAX = 75
 # What may not be called, by whom it may, and what to use in its place.
 BANNED = [
     (re.compile(r"\btime\.(time|time_ns)\("), {"engine/clock.py"}, "engine.clock is the only source of time"),
-    (re.compile(r"\b(uuid\.uuid\d|random\.|secrets\.)\w*\("), {"engine/clock.py"}, "engine.clock is the only source of ids and chance"),
+    (
+        re.compile(r"\b(uuid\.uuid\d|random\.|secrets\.)\w*\("),
+        {"engine/clock.py"},
+        "engine.clock is the only source of ids and chance",
+    ),
     (re.compile(r"\bdatetime\.(now|utcnow|today)\("), {"engine/clock.py"}, "engine.clock is the only source of time"),
 ]
 
@@ -64,7 +68,9 @@ def test_banned_calls_name_their_replacement() -> None:
 
 
 def test_every_module_says_what_it_is() -> None:
-    bare = [str(p.relative_to(ROOT)) for p in sources() if not ast.get_docstring(ast.parse(p.read_text(encoding="utf-8")))]
+    bare = [
+        str(p.relative_to(ROOT)) for p in sources() if not ast.get_docstring(ast.parse(p.read_text(encoding="utf-8")))
+    ]
     assert not bare
 
 
@@ -72,7 +78,9 @@ def test_suppressions_name_their_rule_and_reason() -> None:
     wrong = []
     for path in sources():
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-            bare = re.search(r"#\s*(noqa(?!: [A-Z]+\d+)|type: ignore(?!\[[a-z-]+(, ?[a-z-]+)*\])|pragma: no cover\s*$)", line)
+            bare = re.search(
+                r"#\s*(noqa(?!: [A-Z]+\d+)|type: ignore(?!\[[a-z-]+(, ?[a-z-]+)*\])|pragma: no cover\s*$)", line
+            )
             if bare:
                 wrong.append(f"{path.relative_to(ROOT)}:{number}: {line.strip()}")
     assert not wrong
@@ -97,7 +105,11 @@ def test_nothing_names_the_machine_it_was_written_on() -> None:
     found = []
     for name in tracked():
         path = ROOT / name
-        if path.suffix in {".py", ".md", ".toml", ".txt", ".in", ".json", ""} and path.is_file() and name != "tests/laws/test_tidy.py":
+        if (
+            path.suffix in {".py", ".md", ".toml", ".txt", ".in", ".json", ""}
+            and path.is_file()
+            and name != "tests/laws/test_tidy.py"
+        ):
             text = path.read_text(encoding="utf-8", errors="replace")
             if path.stat().st_size < 1_000_000 and pattern.search(text):
                 found.append(name)

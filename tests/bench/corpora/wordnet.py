@@ -129,7 +129,9 @@ def main() -> None:
     """Writes the lines to `--out`, or to standard output."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--folder", type=Path, default=FOLDER)
-    parser.add_argument("--limit", type=int, help="synsets taken from each of the four files; all of them when left out")
+    parser.add_argument(
+        "--limit", type=int, help="synsets taken from each of the four files; all of them when left out"
+    )
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     if not (options.folder / "data.noun").exists():
