@@ -15,7 +15,9 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
+
+from engine.clock import SystemClock
 
 Document = dict[str, Any]
 """An answer: the door's document without `_meta`; vectors in it are `contract.codec.Vector`."""
@@ -50,13 +52,34 @@ class Kind(enum.Enum):
 class Embedded:
     """Texts that were embedded for this call: float32 little-endian unit vectors by text.
 
-    `served` is False when the model is absent, loading, or was not waited for; `reason` then says which. A text that
-    is missing from `vectors` although `served` is True was not asked for.
+    `served` is False when the model is absent, loading, or was not waited for; `reason` then says which, and `expected`
+    whether a model is on its way, so that a backfill will follow. A text that is missing from `vectors` although
+    `served` is True was not asked for.
     """
 
     vectors: Mapping[str, bytes] = field(default_factory=dict)
     served: bool = False
     reason: str | None = None
+    expected: bool = False
+
+
+class ModelInfo(Protocol):
+    """What a door must know of the model in use; `engine.embed.Embedder` is one."""
+
+    @property
+    def model(self) -> str:
+        """The model's name."""
+        ...
+
+    @property
+    def dimensions(self) -> int:
+        """The width of its vectors."""
+        ...
+
+    @property
+    def space_hash(self) -> str:
+        """Tells its vectors from those of any other model or recipe."""
+        ...
 
 
 NOT_EMBEDDED = Embedded(reason="no text of this call was embedded")
@@ -71,8 +94,8 @@ class CallContext:
     """What a door knows of its call beside the parameters.
 
     `principal` comes from the credential and nothing else. `check` raises when the call was cancelled or its deadline
-    has passed; a scan calls it at least every 256 rows. `embedder_info` names the model in use (`engine.embed`), None
-    when the brain runs without one. `in_process` is True for the embedding program alone: it may use what no key may.
+    has passed; a scan calls it at least every 256 rows. `embedder_info` names the model in use, None while there is
+    none. `new_id` gives fresh ids. `in_process` is True for the embedding program alone: it may use what no key may.
     `now_ms` is for answers only; stored times come from the transaction.
     """
 
@@ -80,8 +103,9 @@ class CallContext:
     now_ms: int
     embedded: Embedded = NOT_EMBEDDED
     check: Callable[[], None] = _never
-    embedder_info: Any = None
+    embedder_info: ModelInfo | None = None
     in_process: bool = False
+    new_id: Callable[[], str] = SystemClock().new_id
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""What may be done to the rows of a brain, whichever door asks: documents, guards, contents, entities, relations."""

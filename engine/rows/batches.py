@@ -1,0 +1,42 @@
+"""All or nothing for lists: every item is judged before the first is written, and every fault is named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from contract.limits import BATCH_FAULTS_MAX
+from contract.refusals import Refusal
+
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
+
+
+def each(items: Iterable[_Item], work: Callable[[int, _Item], _Result]) -> list[_Result]:
+    """`work(index, item)` for every item. When any refuses, the first refusal is raised with `details.items`:
+    at most 20 of `{index, name, message}`, and `details.failedCount`. Nothing of the job is kept then.
+    """
+    results: list[_Result] = []
+    faults: list[tuple[int, Refusal]] = []
+    for index, item in enumerate(items):
+        try:
+            results.append(work(index, item))
+        except Refusal as refusal:
+            faults.append((index, refusal))
+    if faults:
+        raise _whole(faults)
+    return results
+
+
+def _whole(faults: list[tuple[int, Refusal]]) -> Refusal:
+    index, first = faults[0]
+    listed = [
+        {"index": place, "name": refusal.name, "message": refusal.message}
+        for place, refusal in faults[:BATCH_FAULTS_MAX]
+    ]
+    return Refusal(
+        first.name,
+        f"Item {index}: {first.message} Nothing of the batch was written ({len(faults)} faulty).",
+        cure=first.cure,
+        details={**(first.details or {}), "items": listed, "failedCount": len(faults)},
+    )

@@ -1,0 +1,198 @@
+"""What the writing doors do to entities, one at a time: shared by the single doors, the batches and the import."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from contract.doors.entities import AddItem, UpdateItem
+from contract.refusals import Refusal
+from engine.rows.contents import content_of, embedding_state, unit_bytes
+from engine.rows.documents import ENTITY_KEYS, checked_unset, merged_metadata, ordered, same, text_of_data
+from engine.rows.guards import (
+    is_vfs_row,
+    refuse_replacing_vfs_metadata,
+    refuse_system,
+    refuse_vfs_change,
+    refuse_vfs_row,
+    refuse_vfs_subtype,
+)
+from engine.doors.registry import CallContext, Document
+from engine.records import KEEP, Content, Entity, Keep
+
+if TYPE_CHECKING:
+    from engine.transaction import Transaction
+    from engine.view import View
+
+# The parameters of an update that set a field of the row: attribute -> wire name.
+_UPDATE_FIELDS = {
+    "type": "type",
+    "subtype": "subtype",
+    "data": "data",
+    "confidence": "confidence",
+    "weight": "weight",
+    "service": "service",
+    "visibility": "visibility",
+    "created_by": "createdBy",
+}
+
+
+class Prepared(NamedTuple):
+    """An entity about to be added, or the one that `ifAbsent` found in its place."""
+
+    doc: Document
+    content: Content | None
+    existing: Entity | None
+
+
+def not_found(entity_id: str) -> Refusal:
+    """The refusal for an id that the brain does not have at this generation."""
+    return Refusal("EntityNotFoundError", f'The brain has no entity "{entity_id}".', details={"id": entity_id})
+
+
+def required(view: View, entity_id: str) -> Entity:
+    """The entity of this id; `EntityNotFoundError` when there is none."""
+    entity = view.entity(entity_id)
+    if entity is None:
+        raise not_found(entity_id)
+    return entity
+
+
+def check_revision(doc: Document, expected: int | None) -> None:
+    """Refuses `RevisionConflictError` when the caller saw another revision than the stored one."""
+    actual = int(doc.get("_rev", 1))
+    if expected is not None and expected != actual:
+        raise Refusal(
+            "RevisionConflictError",
+            f'The record "{doc["id"]}" has revision {actual}, not {expected}.',
+            details={"id": doc["id"], "expected": expected, "actual": actual},
+        )
+
+
+def texts_of_item(item: AddItem) -> Sequence[str]:
+    """The text of a new entity that wants a vector."""
+    text = text_of_data(item.data)
+    return [] if text is None or item.vector is not None else [text]
+
+
+def texts_of_change(item: UpdateItem) -> Sequence[str]:
+    """The text that a change brings and that wants a vector."""
+    text = text_of_data(item.data)
+    return [] if text is None or item.vector is not None else [text]
+
+
+def prepare_add(txn: Transaction, item: AddItem, call: CallContext, *, if_absent: bool) -> Prepared:
+    """Everything about a new entity but the writing of it. `EntityExistsError` when its id is taken.
+
+    An id that was removed continues its `_rev` while history knows it.
+    """
+    refuse_vfs_subtype(item.subtype, "Write files and directories with `vfs.writeFile`.")
+    refuse_system(item.visibility, call)
+    entity_id = item.id if item.id is not None else call.new_id()
+    existing = txn.entity(entity_id) if item.id is not None else None
+    if existing is not None and not if_absent:
+        raise Refusal(
+            "EntityExistsError",
+            f'The id "{entity_id}" is taken.',
+            details={"id": entity_id, "_rev": existing.doc.get("_rev", 1)},
+        )
+    content = None if existing is not None else content_of(txn, call, text_of_data(item.data), item.vector)
+    doc = {} if existing is not None else new_document(txn, entity_id, item, known=item.id is not None)
+    return Prepared(doc, content, existing)
+
+
+def new_document(txn: Transaction, entity_id: str, item: AddItem, *, known: bool) -> Document:
+    """The document of a new entity; `known` says that the id may have had a life before."""
+    return ordered(
+        {
+            "id": entity_id,
+            "type": item.type,
+            "subtype": item.subtype,
+            "data": item.data,
+            "metadata": item.metadata if item.metadata is not None else {},
+            "confidence": item.confidence,
+            "weight": item.weight,
+            "service": item.service,
+            "visibility": item.visibility or "public",
+            "createdAt": txn.now_ms,
+            "updatedAt": txn.now_ms,
+            "createdBy": item.created_by,
+            "_rev": (txn.last_revision(entity_id) if known else 0) + 1,
+        },
+        ENTITY_KEYS,
+    )
+
+
+def stored_state(view: View, entity: Entity, call: CallContext) -> str:
+    """The embedding word for an entity that is stored already."""
+    if view.vector(entity.cid) is not None:
+        return "done"
+    text = view.text(entity.cid)
+    return embedding_state(None if text is None else Content(text, pending=True), call)
+
+
+def add_receipt(txn: Transaction, prepared: Prepared, call: CallContext) -> Document:
+    """The receipt of one prepared entity, written or found."""
+    if prepared.existing is None:
+        state = embedding_state(prepared.content, call)
+        return {"id": prepared.doc["id"], "_rev": prepared.doc["_rev"], "embedding": state}
+    doc = prepared.existing.doc
+    state = stored_state(txn, prepared.existing, call)
+    return {"id": doc["id"], "_rev": doc.get("_rev", 1), "embedding": state, "existed": True, "changed": False}
+
+
+def change_entity(txn: Transaction, item: UpdateItem, call: CallContext) -> Document:
+    """Updates one entity and gives its receipt; one that already is as asked is left alone with `changed: false`."""
+    entity = required(txn, item.id)
+    check_revision(entity.doc, item.if_rev)
+    unset = frozenset(item.unset or ())
+    fields = {wire: getattr(item, name) for name, wire in _UPDATE_FIELDS.items() if getattr(item, name) is not None}
+    named = {*fields, *(["vector"] if item.vector is not None else [])}
+    checked_unset(unset, named, item.metadata)
+    _guard_change(entity, item, named, unset, call)
+    metadata = merged_metadata(entity.doc["metadata"], item.metadata, merge=item.merge, unset=unset)
+    wanted = {key: value for key, value in {**entity.doc, **fields}.items() if key not in unset}
+    wanted["metadata"] = metadata
+    content = _changed_content(txn, entity, item, wanted, unset, call)
+    if content is KEEP and same(wanted, entity.doc):
+        state = stored_state(txn, entity, call)
+        return {"id": item.id, "_rev": entity.doc.get("_rev", 1), "embedding": state, "changed": False}
+    wanted |= {"updatedAt": txn.now_ms, "_rev": int(entity.doc.get("_rev", 1)) + 1}
+    after = txn.replace_entity(entity, ordered(wanted, ENTITY_KEYS), content)
+    state = stored_state(txn, entity, call) if isinstance(content, Keep) else embedding_state(content, call)
+    return {"id": item.id, "_rev": after.doc["_rev"], "embedding": state}
+
+
+def _guard_change(entity: Entity, item: UpdateItem, named: set[str], unset: frozenset[str], call: CallContext) -> None:
+    refuse_system(item.visibility, call)
+    if is_vfs_row(entity.doc):
+        refuse_vfs_change(entity.doc, named | (unset & frozenset(ENTITY_KEYS)), [*(item.metadata or {}), *unset])
+        if not item.merge:
+            refuse_replacing_vfs_metadata(entity.doc)
+    elif item.subtype is not None:
+        refuse_vfs_subtype(item.subtype, "Write files and directories with `vfs.writeFile`.")
+
+
+def _changed_content(
+    txn: Transaction,
+    entity: Entity,
+    item: UpdateItem,
+    wanted: dict[str, Any],
+    unset: frozenset[str],
+    call: CallContext,
+) -> Content | None | Keep:
+    """The content after an update. New data drops a vector that a caller gave; the same data and vector keep theirs."""
+    text_moves = not same(wanted.get("data"), entity.doc.get("data"))
+    if item.vector is not None:
+        stored = None if text_moves else txn.vector(entity.cid)
+        if stored is not None and stored == unit_bytes(item.vector):
+            return KEEP
+    elif not text_moves and "vector" not in unset:
+        return KEEP
+    return content_of(txn, call, text_of_data(wanted.get("data")), item.vector)
+
+
+def remove_entity(txn: Transaction, entity: Entity) -> int:
+    """Removes one entity with the relations that touch it; how many went. Rows of the file tree are refused."""
+    refuse_vfs_row(entity.doc, "Remove a file with `vfs.unlink`, a directory with `vfs.rmdir`.")
+    return txn.remove_entity(entity)
