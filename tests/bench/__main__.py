@@ -2,8 +2,9 @@
 
     python -m tests.bench [--sizes 10000,100000] [--clients 1,16] [--calls 600] [--only ROW[,ROW]]
 
-Every document has a 384-wide vector, a text of 40 words and ten metadata fields. Latencies are taken around a whole call on a kept-alive
-socket by one thin client; percentiles are nearest-rank. The conditions are printed with the table. Nothing but loopback is contacted.
+Every document has a 384-wide vector, a text of 40 words and ten metadata fields. Latencies are taken around a whole
+call on a kept-alive socket by one thin client; percentiles are nearest-rank. The conditions are printed with the table.
+Nothing but loopback is contacted.
 """
 
 from __future__ import annotations
@@ -24,9 +25,8 @@ def conditions(console: Console) -> None:
     import os
 
     load = ", ".join(f"{x:.1f}" for x in os.getloadavg())
-    console.print(
-        f"{platform.platform()}, Python {platform.python_version()}, {os.cpu_count()} cores, load {load}; client and server share them"
-    )
+    machine = f"{platform.platform()}, Python {platform.python_version()}, {os.cpu_count()} cores"
+    console.print(f"{machine}, load {load}; client and server share the cores")
 
 
 def main() -> None:

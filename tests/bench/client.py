@@ -1,6 +1,7 @@
-"""The thin client of every benchmark: prepared HTTP/1.1 requests over kept-alive sockets, closed loop, no library in the way.
+"""The thin client of every benchmark: prepared HTTP/1.1 requests over kept-alive sockets in a closed loop.
 
-One thread and one selector drive all connections, so the client's own cost is the same for every server that is compared.
+One thread and one selector drive all connections, with no library in the way, so the client's own cost is the same for
+every server that is compared.
 """
 
 from __future__ import annotations

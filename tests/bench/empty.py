@@ -1,4 +1,6 @@
-"""The empty handler: the same server library and loop as the http worker, answering a constant. What a call costs with no engine behind it.
+"""The empty handler: the http worker's server library and loop, answering a constant.
+
+It shows what a call costs with no engine behind it.
 
 python -m tests.bench.empty --fd N
 """

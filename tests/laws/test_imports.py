@@ -18,7 +18,7 @@ MAY_IMPORT = {
     "workers": {"contract", "ipc", "workers"},
     "supervisor": {"contract", "ipc", "engine", "supervisor"},
 }
-# One listener serves HTTP, WebSocket and MCP, so the http worker may use the sessions of those two; no other transport imports a sibling.
+# One listener serves HTTP, WebSocket and MCP, so the http worker may use their sessions; no other imports a sibling.
 SIBLINGS = {"http": {"http", "mcp", "ws"}, "mcp": {"mcp"}, "ws": {"ws"}, "grpc": {"grpc"}}
 # A worker holds no key, no store and no numeric library.
 ABSENT_IN_WORKERS = ("engine", "supervisor", "numpy", "onnxruntime", "apsw", "tokenizers", "nacl")
@@ -118,7 +118,8 @@ def worker_kinds() -> list[str]:
 
 @pytest.mark.parametrize("kind", worker_kinds())
 def test_a_worker_holds_no_store_and_no_numeric_library(kind: str) -> None:
-    code = f"import sys, workers.{kind}.__main__; print(sorted(set(m.split('.')[0] for m in sys.modules) & set({ABSENT_IN_WORKERS!r})))"
+    loaded = "set(m.split('.')[0] for m in sys.modules)"
+    code = f"import sys, workers.{kind}.__main__; print(sorted({loaded} & set({ABSENT_IN_WORKERS!r})))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "[]"

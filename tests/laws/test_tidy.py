@@ -1,4 +1,4 @@
-"""Laws that keep the tree readable: module and function sizes, banned calls, links in the documents, nothing of one machine."""
+"""Laws that keep the tree readable: sizes, banned calls, links in the documents, nothing of one machine."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_the_lock_covers_the_names_of_the_project() -> None:
 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     lock = (ROOT / "requirements/run.txt").read_text(encoding="utf-8")
-    locked = {m.lower() for m in re.findall(r"^([A-Za-z0-9._-]+)==", lock, re.M)}
+    locked = {m.lower() for m in re.findall(r"^([A-Za-z0-9._-]+)==", lock, re.MULTILINE)}
     named = {re.split(r"[><=]", d)[0].lower() for d in project["dependencies"]}
     assert named <= locked
     assert all("--hash=sha256:" in block for block in re.split(r"\n(?=[a-z])", lock) if "==" in block)

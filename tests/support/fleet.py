@@ -1,4 +1,4 @@
-"""A real fleet for tests and benchmarks: the installed command, its own configuration folder, free ports, ended by its own process id."""
+"""A real fleet for tests and benchmarks: the installed command on free ports, with its own configuration folder."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """WordNet 3.0 as import lines: synsets as entities with their glosses, pointers as relations.
 
-The data files come from Debian's `wordnet-base`. Output is JSON Lines that `brainy import` takes: one `{"e": entity}` a synset (117,659 of
-them), then one `{"r": relation}` a pointer between synsets (285,348).
+The data files come from Debian's `wordnet-base`. Output is JSON Lines that `brainy import` takes: one `{"e": entity}` a
+synset (117,659 of them), then one `{"r": relation}` a pointer between synsets (285,348).
 
     python -m tests.bench.corpora.wordnet --out wordnet.jsonl [--limit 2000]
 """
@@ -51,7 +51,7 @@ POINTERS = {
 
 @dataclass(frozen=True)
 class Synset:
-    """One synset: its id (`wn:<part>:<offset>`), words, gloss split into definition and examples, and pointers (symbol, target id)."""
+    """One synset: id (`wn:<part>:<offset>`), words, gloss split in definition and examples, pointers (symbol, target id)."""
 
     id: str
     part: str
@@ -67,7 +67,7 @@ def part_letter(letter: str) -> str:
 
 
 def parse(line: str) -> Synset:
-    """One line of a `data.*` file, as wndb(5) lays it out: counts are hexadecimal for words and decimal for pointers."""
+    """One line of a `data.*` file, as wndb(5) lays it out: words are counted in hexadecimal, pointers in decimal."""
     fields, _, gloss = line.partition(" | ")
     tokens = fields.split()
     offset, part = tokens[0], part_letter(tokens[2])
