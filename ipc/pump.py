@@ -126,6 +126,10 @@ class DealerPump(Pump):
         self._out.append((token, frames))
         self._touched()
 
+    def idle(self) -> bool:
+        """Whether ZeroMQ has taken everything."""
+        return not self._out
+
     def withdraw(self, token: int) -> bool:
         """Takes back a message that has not left; False when it has. Cost: one walk over the queue."""
         for index, (other, _) in enumerate(self._out):

@@ -1,0 +1,371 @@
+"""The supervisor's end of the link without its socket: peers, calls in flight, cancel, deadlines, drain.
+
+It runs on trio and sends through a function it is given, so that the same desk serves ZeroMQ (`answerer.py`) and memory
+(`link_memory.py`). Every Call that is understood gets exactly one Answer or Refused while its peer lives.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from math import inf
+from typing import Any, Protocol
+from uuid import uuid4
+
+import trio
+
+from contract.limits import (
+    LINK_CREDIT_BYTES,
+    LINK_CREDIT_CALLS,
+    LINK_DRAIN_RETRY_MS,
+    LINK_OVERLOAD_RETRY_MS,
+    LINK_PEER_QUEUE_BYTES_MAX,
+    LINK_PEERS_MAX,
+    LINK_SILENCE_S,
+)
+from contract.refusals import CATALOGUE, Refusal
+from ipc.frames import (
+    Answer,
+    Beat,
+    BrainAt,
+    Bye,
+    Call,
+    Cancel,
+    Drain,
+    FrameError,
+    FrameFault,
+    Header,
+    Hello,
+    RefusalDocument,
+    Refused,
+    Welcome,
+    pack,
+    unpack,
+)
+from ipc.link import Handler, Peer
+
+
+class Outlet(Protocol):
+    """Where the desk's messages leave."""
+
+    def send(self, identity: bytes, frames: Sequence[bytes]) -> None:
+        """Takes one message for one peer; never blocks and never raises."""
+        ...
+
+    def waiting_bytes(self, identity: bytes) -> int:
+        """Bytes that this peer has not read yet, as far as known here."""
+        ...
+
+    def forget(self, identity: bytes) -> None:
+        """Drops what waits for the peer."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What the supervisor fixes for its desk; every function must be quick and must not raise."""
+
+    version: str
+    pid: int
+    now: Callable[[], float]
+    """CLOCK_MONOTONIC seconds: the clock of the deadlines in Call."""
+    brains: Callable[[], Sequence[BrainAt]] = tuple
+    """The served brains, for each Welcome."""
+    state: Callable[[], str] = lambda: "ok"
+    """The supervisor's health in a word, for each Beat."""
+    rss_bytes: Callable[[], int] = lambda: 0
+    """Resident memory of the supervisor, for each Beat."""
+    on_crash: Callable[[str, BaseException], None] = lambda _reference, _error: None
+    """A handler has failed by a bug; the reference id is what the caller was told."""
+    while_draining: frozenset[str] = frozenset()
+    """Doors that are answered during a drain too (health)."""
+    credit_calls: int = LINK_CREDIT_CALLS
+    """Calls that one peer may have in flight."""
+
+
+@dataclass(slots=True)
+class _Running:
+    scope: trio.CancelScope
+    body_bytes: int
+    cancelled: bool = False
+
+
+@dataclass(slots=True)
+class Seat:
+    """A connected peer and what is known of it; `in_flight` counts calls that have not been answered."""
+
+    peer: Peer
+    heard: float
+    running: dict[int, _Running] = field(default_factory=dict)
+    body_bytes: int = 0
+    rss_bytes: int = 0
+    state: str = "open"
+
+    @property
+    def in_flight(self) -> int:
+        """Calls of this peer that run or wait in a handler."""
+        return len(self.running)
+
+
+class Desk:
+    """Gives every understood call to `handler` and every caller one outcome. `counters` counts by event."""
+
+    def __init__(self, handler: Handler, outlet: Outlet, settings: Settings) -> None:
+        self.draining = False
+        self.counters: Counter[str] = Counter()
+        self._handler = handler
+        self._outlet = outlet
+        self._settings = settings
+        self._seats: dict[bytes, Seat] = {}
+        self._running_count = 0
+        self._settled = trio.Event()
+        self._emptied = trio.Event()
+        self._ticked = settings.now()
+        self._nursery: trio.Nursery | None = None
+
+    @property
+    def in_flight(self) -> int:
+        """Calls whose handler has not ended, those of lost peers included."""
+        return self._running_count
+
+    def seats(self) -> list[Seat]:
+        """The connected peers, oldest first; for health and for the fleet."""
+        return list(self._seats.values())
+
+    def open(self, nursery: trio.Nursery) -> None:
+        """Starts answering; handlers run in this nursery."""
+        assert self._nursery is None, "a desk opens once"
+        self._nursery = nursery
+
+    # -- messages in ---------------------------------------------------------------------------------------------------
+
+    def receive(self, identity: bytes, frames: Sequence[bytes]) -> None:
+        """One message of a peer. Never raises: a message that is not understood is counted and refused by name."""
+        seat = self._seats.get(identity)
+        if seat is not None:
+            seat.heard = self._settings.now()
+        try:
+            header, body = unpack(frames)
+        except FrameError as error:
+            self.counters[f"frame.{error.name}"] += 1
+            self._refuse_frame(identity, seat, error)
+            return
+        if isinstance(header, Hello):
+            self._welcome(identity, seat, header)
+        elif seat is None:
+            # A peer that was dropped, or of a supervisor before this one: it must connect anew.
+            self.counters["stranger"] += 1
+            self._send(identity, Bye())
+        elif isinstance(header, Call):
+            self._admit(seat, header, body)
+        elif isinstance(header, Cancel):
+            self._cancel(seat, header.id)
+        elif isinstance(header, Beat):
+            seat.rss_bytes, seat.state = header.rss_bytes, header.state
+        elif isinstance(header, Bye):
+            self.gone(identity)
+        else:
+            self.counters["unexpected"] += 1
+
+    def gone(self, identity: bytes) -> None:
+        """The peer is lost: its calls are cancelled and nothing more is sent to it."""
+        seat = self._seats.pop(identity, None)
+        self._outlet.forget(identity)
+        if seat is None:
+            return
+        self.counters["gone"] += 1
+        for running in list(seat.running.values()):
+            running.scope.cancel()
+        if not self._seats:
+            self._emptied.set()
+
+    def tick(self) -> None:
+        """Beats to every peer and drops the silent ones; wanted every LINK_BEAT_INTERVAL_S, after a drained socket."""
+        now = self._settings.now()
+        if now - self._ticked > LINK_SILENCE_S / 2:  # this process itself was stopped: the silence was ours
+            for seat in self._seats.values():
+                seat.heard = now
+        self._ticked = now
+        for identity, seat in list(self._seats.items()):
+            if now - seat.heard > LINK_SILENCE_S:
+                self.counters["silent"] += 1
+                self._send(identity, Bye())
+                self.gone(identity)
+        self.beat()
+
+    def beat(self) -> None:
+        """One Beat to every peer that reads; sending is also how a vanished one is noticed."""
+        settings = self._settings
+        frames = pack(Beat(in_flight=self.in_flight, rss_bytes=settings.rss_bytes(), state=settings.state()))
+        for identity in list(self._seats):
+            if not self._outlet.waiting_bytes(identity):
+                self._outlet.send(identity, frames)
+
+    # -- the end -------------------------------------------------------------------------------------------------------
+
+    def start_drain(self) -> None:
+        """From now on new calls are refused with EngineUnavailableError; those in flight are answered."""
+        if not self.draining:
+            self.draining = True
+            for identity in list(self._seats):
+                self._send(identity, Drain())
+
+    async def settled(self) -> None:
+        """Returns once no call is in flight."""
+        while self._running_count:
+            if self._settled.is_set():
+                self._settled = trio.Event()
+            await self._settled.wait()
+
+    async def farewell(self) -> None:
+        """Says Bye to every peer and returns once all have left; bound it with a deadline."""
+        for identity in list(self._seats):
+            self._send(identity, Bye())
+        while self._seats:
+            if self._emptied.is_set():
+                self._emptied = trio.Event()
+            await self._emptied.wait()
+
+    # -- one call ------------------------------------------------------------------------------------------------------
+
+    def _welcome(self, identity: bytes, seat: Seat | None, hello: Hello) -> None:
+        if seat is not None:
+            self.counters["unexpected"] += 1
+            return
+        if len(self._seats) >= LINK_PEERS_MAX:
+            self.counters["overloaded"] += 1
+            refusal = Refusal("OverloadedError", f"{LINK_PEERS_MAX} workers are connected, the most that may be.")
+            self._send(identity, refused(0, 0.0, refusal))
+            return
+        peer = Peer(identity, hello.kind, hello.pid, hello.version, tuple(hello.listeners))
+        self._seats[identity] = Seat(peer, self._settings.now())
+        self.counters["welcomed"] += 1
+        settings = self._settings
+        self._send(identity, Welcome(settings.pid, settings.version, settings.credit_calls, list(settings.brains())))
+        if self.draining:
+            self._send(identity, Drain())
+
+    def _admit(self, seat: Seat, call: Call, body: bytes) -> None:
+        received = self._settings.now()
+        if call.id in seat.running or call.id == 0:
+            self.counters["duplicate"] += 1  # answering it would answer the first one's caller twice
+            return
+        refusal = self._refusal_of(seat, call, len(body), received)
+        if refusal is not None:
+            self.counters[f"refused.{refusal.name}"] += 1
+            self._send(seat.peer.id, refused(call.id, self._ms_since(received), refusal))
+            return
+        scope = trio.CancelScope(deadline=trio.current_time() + (call.deadline - received))
+        seat.running[call.id] = _Running(scope, len(body))
+        seat.body_bytes += len(body)
+        self._running_count += 1
+        self.counters["calls"] += 1
+        assert self._nursery is not None, "a desk receives only once it is open"
+        self._nursery.start_soon(self._serve, seat, call, body, received)
+
+    def _refusal_of(self, seat: Seat, call: Call, body_bytes: int, now: float) -> Refusal | None:
+        if self.draining and call.door not in self._settings.while_draining:
+            details: dict[str, object] = {"retryAfterMs": LINK_DRAIN_RETRY_MS}
+            return Refusal("EngineUnavailableError", "The engine is stopping.", door=call.door, details=details)
+        if call.deadline <= now:
+            return Refusal("DeadlineExceededError", "The deadline passed before the call was read.", door=call.door)
+        full = seat.in_flight >= self._settings.credit_calls
+        heavy = seat.in_flight > 0 and seat.body_bytes + body_bytes > LINK_CREDIT_BYTES
+        if full or heavy or self._outlet.waiting_bytes(seat.peer.id) > LINK_PEER_QUEUE_BYTES_MAX // 2:
+            details = {"retryAfterMs": LINK_OVERLOAD_RETRY_MS, "inFlight": seat.in_flight}
+            text = f"{seat.in_flight} calls of this worker are in flight."
+            return Refusal("OverloadedError", text, door=call.door, details=details)
+        return None
+
+    def _cancel(self, seat: Seat, call_id: int) -> None:
+        running = seat.running.get(call_id)
+        if running is None:
+            self.counters["cancel_late"] += 1
+            return
+        self.counters["cancelled"] += 1
+        running.cancelled = True
+        running.scope.cancel()
+
+    async def _serve(self, seat: Seat, call: Call, body: bytes, received: float) -> None:
+        running = seat.running[call.id]
+        header: Answer | Refused | None = None
+        answer = b""
+        try:
+            with running.scope:
+                header, answer = await self._outcome(seat.peer, call, body, received)
+        finally:
+            del seat.running[call.id]
+            seat.body_bytes -= running.body_bytes
+            self._running_count -= 1
+            if not self._running_count:
+                self._settled.set()
+        if header is None:
+            name, text = (
+                ("CallCancelledError", "The caller cancelled the call before anything was done.")
+                if running.cancelled
+                else ("DeadlineExceededError", "The deadline passed before anything was done.")
+            )
+            header = refused(call.id, self._ms_since(received), Refusal(name, text, door=call.door))
+        if seat.peer.id in self._seats:
+            self._send(seat.peer.id, header, answer if isinstance(header, Answer) else None)
+        else:
+            self.counters["orphaned"] += 1
+
+    async def _outcome(self, peer: Peer, call: Call, body: bytes, received: float) -> tuple[Answer | Refused, bytes]:
+        try:
+            header, answer = await self._handler(peer, call, body)
+            assert header.id == call.id, f"call {call.id} was answered as {header.id}"
+        except Refusal as refusal:
+            return refused(call.id, self._ms_since(received), refusal), b""
+        except Exception as error:
+            return refused(call.id, self._ms_since(received), self._crash(call.door, error)), b""
+        return header, answer
+
+    def _crash(self, door: str, error: BaseException) -> Refusal:
+        reference = uuid4().hex[:12]
+        self.counters["crashed"] += 1
+        self._settings.on_crash(reference, error)
+        text = f"The call failed by a bug of the server; its log has the cause under {reference}."
+        return Refusal("InternalError", text, door=door, details={"reference": reference})
+
+    # -- messages out --------------------------------------------------------------------------------------------------
+
+    def _send(self, identity: bytes, header: Header, body: bytes | None = None) -> None:
+        try:
+            frames = pack(header, body)
+        except FrameError as error:
+            frames = pack(self._instead_of(header, error))
+        self._outlet.send(identity, frames)
+        if self._outlet.waiting_bytes(identity) > LINK_PEER_QUEUE_BYTES_MAX:
+            self.counters["slow"] += 1
+            self.gone(identity)
+
+    def _instead_of(self, header: Header, error: FrameError) -> Refused:
+        """What is sent for an outcome that does not fit its frame; the caller must get one all the same."""
+        self.counters[f"unsendable.{error.name}"] += 1
+        if isinstance(header, Refused):
+            # The details are what can be large or odd; without them a refusal always fits.
+            name = header.refusal.name if header.refusal.name in CATALOGUE else "InternalError"
+            return refused(header.id, header.ms, Refusal(name, header.refusal.message[:1024]))
+        assert isinstance(header, Answer), f"{type(header).__name__}: {error}"
+        if error.fault is FrameFault.OVERSIZE:
+            return refused(header.id, header.ms, Refusal("AnswerTooLargeError", f"The answer does not fit: {error}."))
+        return refused(header.id, header.ms, self._crash("", error))
+
+    def _refuse_frame(self, identity: bytes, seat: Seat | None, error: FrameError) -> None:
+        # Only somebody who speaks our version can read a refusal; to others a refused connection says it.
+        refusal = Refusal("EngineUnavailableError", f"The message was refused ({error.name}): {error}.")
+        self._send(identity, refused(0, 0.0, refusal))
+        if seat is not None:
+            # What follows a garbled message of a known worker cannot be trusted to be whole.
+            self.gone(identity)
+
+    def _ms_since(self, received: float) -> float:
+        return round((self._settings.now() - received) * 1000, 3)
+
+
+def refused(call_id: int, ms: float, refusal: Refusal) -> Refused:
+    """The header that carries a refusal; for handlers too. `ms` is the one number that was measured for the call."""
+    document: dict[str, Any] = refusal.document()
+    return Refused(id=call_id, ms=ms if ms < inf else 0.0, refusal=RefusalDocument(**document))
