@@ -10,10 +10,12 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from contract.limits import LINK_SILENCE_S
+
 START_LIMIT_S = 60.0
 """How long a worker may take to its Hello: an interpreter on a starved machine takes seconds, not a minute."""
-HUNG_AFTER_S = 6.0
-"""Silence of a live worker that counts as hung: three of its 2 s beats."""
+HUNG_AFTER_S = float(LINK_SILENCE_S)
+"""Silence of a live worker that counts as hung; the link drops it at the same moment."""
 BACKOFF_S_MIN = 0.1
 BACKOFF_S_MAX = 30.0
 STEADY_S = 10.0

@@ -12,7 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import trio
@@ -89,6 +89,8 @@ class Spawner:
         endpoint: str,
         observer: Observer,
         monotonic: Callable[[], float],
+        heard: Callable[[], Iterable[tuple[int, float]]],
+        on_exit: Callable[[int], None],
         give_up: Callable[[str], None],
     ) -> None:
         self.fleet = f.fleet_of(kinds)
@@ -96,14 +98,12 @@ class Spawner:
         self._endpoint = endpoint
         self._observer = observer
         self._monotonic = monotonic
+        self._heard = heard
+        self._on_exit = on_exit
         self._give_up = give_up
         self._processes: dict[str, trio.Process] = {}
         self._nursery: trio.Nursery | None = None
         self._last_tick = monotonic()
-
-    def heard(self, pid: int) -> None:
-        """A worker said Hello or beat."""
-        self._event(f.Heard(pid, self._monotonic()))
 
     async def run(self) -> None:
         """Ticks for ever. Cancelled, it leaves no process behind."""
@@ -115,6 +115,8 @@ class Spawner:
                     if now - self._last_tick > STALL_S:
                         self._forgive(now)
                     self._last_tick = now
+                    for pid, heard_at in self._heard():
+                        self._event(f.Heard(pid, heard_at))
                     self._event(f.Tick(now))
                     await trio.sleep(TICK_S)
         finally:
@@ -189,5 +191,6 @@ class Spawner:
             self._processes.pop(slot, None)
         level = Level.INFO if self.fleet.draining else Level.WARN
         self._observer.observe("worker.exited", level, slot=slot, pid=process.pid, code=code)
+        self._on_exit(process.pid)
         jitter = (process.pid % 97) / 97.0  # spreads slots that died together; needs no source of chance
         self._event(f.Exited(slot, code, self._monotonic(), jitter))

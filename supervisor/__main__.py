@@ -1,0 +1,5 @@
+"""`python -m supervisor` is the `brainy` command."""
+
+from supervisor.entry import main
+
+main()

@@ -1,0 +1,86 @@
+"""The engine's side of a supervisor put together: pool, lanes, gateway. With workers around it is a fleet (`boot`),
+without them the in-process mode (`inprocess`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import trio
+
+from engine.clock import Clock
+from supervisor.backfill import Backfill
+from supervisor.config import Config
+from supervisor.embedding import EmbedLane, load_embedder
+from supervisor.gateway import Gateway
+from supervisor.keys import KeyTable
+from supervisor.lifecycle import Lifecycle
+from supervisor.observe import Observer
+from supervisor.pool import Pool
+from supervisor.residency import Budget
+from supervisor.runner import Runner
+from supervisor.serverdoors import ServerDoors, Standing
+
+
+def nothing_to_hand_over() -> dict[str, Any]:
+    """The answer of a supervisor that yields to nobody."""
+    return {"yielding": False, "listeners": []}
+
+
+class Assembly:
+    """Everything between the link and the disk. Made on the trio loop; `run` until cancelled, then `stop`."""
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        budget: Budget,
+        clock: Clock,
+        observer: Observer,
+        version: str,
+        tables: Callable[[], KeyTable],
+        standing: Callable[[], Standing] = lambda: Standing("ok", [], []),
+        hand_over: Callable[[], dict[str, Any]] = nothing_to_hand_over,
+        load_model: Callable[[], Any] = load_embedder,
+        trusted: bool = False,
+    ) -> None:
+        self.embed = EmbedLane(observer, clock.monotonic, load_model)
+        self.backfill = Backfill(self.embed, observer)
+        self.pool = Pool(
+            config.brains, mode=config.writer, budget=budget, clock=clock, observer=observer, on_writer=self.backfill.wake
+        )
+        self.runner = Runner(self.pool, self.embed, clock, on_written=self.backfill.wake)
+        lifecycle = Lifecycle(self.pool)
+        doors = ServerDoors(
+            pool=self.pool,
+            runner=self.runner,
+            embed=self.embed,
+            tables=tables,
+            clock=clock,
+            version=version,
+            standing=standing,
+            hand_over=hand_over,
+        )
+        self.gateway = Gateway(
+            pool=self.pool,
+            runner=self.runner,
+            tables=tables,
+            clock=clock,
+            observer=observer,
+            server_doors=doors.table(),
+            pool_doors={"init": lifecycle.init, "close": lifecycle.close},
+            trusted=trusted,
+        )
+
+    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Loads the model in the background and keeps the pool and the backfill going until cancelled."""
+        self.embed.start()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self.pool.run)
+            nursery.start_soon(self.backfill.run)
+            task_status.started()
+
+    async def stop(self) -> None:
+        """Closes every brain, releases the leases (one narrated line each), ends the lanes. After `run` was cancelled."""
+        await self.pool.close_all()
+        await self.embed.stop()

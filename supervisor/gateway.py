@@ -1,0 +1,199 @@
+"""From a frame of the link to its answer: the one stopwatch, the order of checks, the lanes, the encoded document.
+
+`handle` is the only way in, for workers, for the command line and for the in-process link alike. The stopwatch starts
+at its entry and stops right before the frame of the answer is built (A-TIME-07); nothing else measures a call.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import trio
+
+from contract import codec
+from contract.check import check_params
+from contract.door import Door
+from contract.doors import DOORS
+from contract.limits import ADMIT_BODY_BYTES_MAX, IN_FLIGHT_PER_KEY_MAX
+from contract.refusals import Refusal
+from engine.clock import Clock
+from engine.doors import ENGINE_DOORS
+from ipc.frames import Answer, Call, RefusalDocument, Refused
+from ipc.link import Peer
+from supervisor import dispatch
+from supervisor.keys import KeyTable
+from supervisor.observe import Level, Observer
+from supervisor.pool import Pool
+from supervisor.runner import Done, Runner, Work
+
+MESSAGE_CHARS_MAX = 8000
+"""A refusal travels in a frame's header; a longer text is cut."""
+
+LOCAL_KINDS = frozenset({"cli"})
+"""Peers at the 0700 socket that act as the owner when they bring no key: a person's own command line."""
+
+ServerDoor = Callable[["Arrival"], Awaitable[Mapping[str, Any]]]
+PoolDoor = Callable[[str, Any], Awaitable[Mapping[str, Any]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A call as it came, for the doors of the server itself."""
+
+    peer: Peer
+    call: Call
+    body: bytes
+    local: bool
+
+
+class Gateway:
+    """The handler of the link. `tables` gives the keys in force; `server_doors` and `pool_doors` are served beside the engine's."""
+
+    def __init__(
+        self,
+        *,
+        pool: Pool,
+        runner: Runner,
+        tables: Callable[[], KeyTable],
+        clock: Clock,
+        observer: Observer,
+        server_doors: Mapping[str, ServerDoor],
+        pool_doors: Mapping[str, PoolDoor],
+        trusted: bool = False,
+    ) -> None:
+        self._pool = pool
+        self._runner = runner
+        self._tables = tables
+        self._clock = clock
+        self._observer = observer
+        self._server_doors = server_doors
+        self._pool_doors = pool_doors
+        self._trusted = trusted
+        self._in_flight: Counter[str] = Counter()
+        self.draining = False
+
+    async def handle(self, peer: Peer, call: Call, body: bytes) -> tuple[Answer | Refused, bytes]:
+        """Runs one call and gives its frame. Raises cancellation and nothing else."""
+        started = self._clock.monotonic()
+        try:
+            done = await self._serve(Arrival(peer, call, body, self._trusted or peer.kind in LOCAL_KINDS))
+        except Refusal as refusal:
+            return self._refused(call, refusal, started), b""
+        except trio.Cancelled:
+            raise
+        except Exception as error:  # noqa: BLE001 - one of the two places where a crash becomes the internal refusal
+            self._crashed(call, error)
+            refusal = Refusal("InternalError", f"{call.door} failed in a way that is a bug of this server.")
+            return self._refused(call, refusal, started), b""
+        return (
+            Answer(
+                id=call.id,
+                queue_ms=round(done.queue_ms, 3),
+                engine_ms=round(done.engine_ms, 3),
+                generation=done.generation,
+                replayed=done.replayed,
+                ms=round((self._clock.monotonic() - started) * 1000, 3),
+            ),
+            done.body,
+        )
+
+    async def _serve(self, arrival: Arrival) -> Done:
+        call = arrival.call
+        if self.draining:
+            raise Refusal("EngineUnavailableError", "The fleet is stopping and takes no new calls.", details={"retryAfterMs": 1000})
+        server_door = self._server_doors.get(call.door)
+        if server_door is not None:
+            return Done(codec.encode(await server_door(arrival), call.media))
+        door = DOORS.get(call.door)
+        if door is None:
+            raise Refusal("DoorNotFoundError", f"No door is called {call.door[:128]!r}.")
+        ask = dispatch.Ask(door, call.brain, call.credential, arrival.local)
+        grant = dispatch.admit(ask, self._tables(), self._pool.known)
+        if isinstance(grant, Refusal):
+            raise grant
+        principal = grant.identity.principal
+        if self._in_flight[principal] >= IN_FLIGHT_PER_KEY_MAX and not arrival.local:
+            raise Refusal(
+                "TooManyInFlightError",
+                f"{principal} has {IN_FLIGHT_PER_KEY_MAX} calls in flight, which is the bound.",
+                details={"retryAfterMs": 100},
+            )
+        self._in_flight[principal] += 1
+        try:
+            return await self._admitted(arrival, door, grant)
+        finally:
+            self._in_flight[principal] -= 1
+            if not self._in_flight[principal]:
+                del self._in_flight[principal]
+
+    async def _admitted(self, arrival: Arrival, door: Door, grant: dispatch.Grant) -> Done:
+        call = arrival.call
+        params = await self._decoded(door, arrival.body)
+        refusal = dispatch.dispose(door, params, in_process=self._trusted)
+        if refusal is not None:
+            raise refusal
+        pool_door = self._pool_doors.get(door.full_name)
+        if pool_door is not None:
+            return Done(codec.encode(await pool_door(grant.brain, params), call.media))
+        engine_door = ENGINE_DOORS.get(door.full_name)
+        assert engine_door is not None, f"door {door.full_name} is native and the engine does not have it"
+        return await self._runner.run(
+            Work(
+                door=door,
+                engine_door=engine_door,
+                params=params,
+                brain=grant.brain,
+                principal=grant.identity.principal,
+                media=call.media,
+                deadline=call.deadline,
+                key=(call.key or getattr(params, "idempotency_key", None)) if door.writes else None,
+                size_bytes=len(arrival.body),
+                in_process=self._trusted,
+            )
+        )
+
+    async def _decoded(self, door: Door, body: bytes) -> msgspec.Struct:
+        """The worker has checked the same facts; a worker is not believed. A large body is decoded off the loop."""
+
+        def decode() -> msgspec.Struct:
+            return check_params(door, codec.decode(body, "msgpack") if body else {})
+
+        if len(body) <= ADMIT_BODY_BYTES_MAX:
+            return decode()
+        decoded: msgspec.Struct = await self._runner.in_thread(decode)
+        return decoded
+
+    def _refused(self, call: Call, refusal: Refusal, started: float) -> Refused:
+        if refusal.door is None and call.door in DOORS:
+            refusal.door = call.door
+        document = refusal.document()
+        frame = RefusalDocument(
+            name=refusal.name,
+            message=refusal.message[:MESSAGE_CHARS_MAX],
+            door=refusal.door,
+            cure=refusal.cure[:MESSAGE_CHARS_MAX],
+            details=_fitting(document.get("details")),
+        )
+        return Refused(id=call.id, refusal=frame, ms=round((self._clock.monotonic() - started) * 1000, 3))
+
+    def _crashed(self, call: Call, error: Exception) -> None:
+        where = traceback.extract_tb(error.__traceback__)[-1:]
+        place = f"{where[0].filename}:{where[0].lineno}" if where else None
+        self._observer.observe(
+            "call.crashed", Level.ERROR, door=call.door, brain=call.brain, error=type(error).__name__, reason=error, at=place
+        )
+
+
+DETAILS_BYTES_MAX = 32 * 1024
+
+
+def _fitting(details: object) -> dict[str, Any] | None:
+    """The details if they fit into a frame's header, else a word that they did not."""
+    if not isinstance(details, dict):
+        return None
+    return details if len(codec.encode(details, "msgpack")) <= DETAILS_BYTES_MAX else {"omitted": "too large"}

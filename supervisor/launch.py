@@ -1,0 +1,98 @@
+"""From a configuration to an exit code: log, keys, the trio loop. Shared by `serve`, the starter and the detached one."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import trio
+
+from engine.clock import Clock, SystemClock
+from supervisor.config import Config, Origin
+from supervisor.exits import Exit, StartRefusal
+from supervisor.observe import ErrLog, Level, Observer
+from supervisor.watch import KeyWatch, mint_first
+
+
+def product_version() -> str:
+    """The installed version of the distribution."""
+    try:
+        return version("brainy-fleet")
+    except PackageNotFoundError:
+        return "0.0.0"
+
+
+def launch(configure: Callable[[], Config], on_ready: Callable[[list[str]], None] = lambda addresses: None) -> Exit:
+    """Runs a supervisor to its end. A StartRefusal is said on standard error and gives its code."""
+    clock = SystemClock()
+    observer = Observer(clock.now_ms)
+    try:
+        config = configure()
+        observer.subscribe(ErrLog(config.log_form, Level.INFO))
+        from supervisor.boot import Supervisor
+
+        keys = prepare_keys(config, clock, observer)
+        supervisor = Supervisor(
+            config, clock=clock, observer=observer, version=product_version(), keys=keys, on_ready=on_ready
+        )
+        return trio.run(supervisor.run)
+    except StartRefusal as refusal:
+        return say(refusal)
+    except BaseExceptionGroup as group:
+        refused, rest = group.split(StartRefusal)
+        if rest is not None or refused is None:
+            raise
+        return say(_first(refused))
+
+
+def _first(group: BaseExceptionGroup[StartRefusal]) -> StartRefusal:
+    inner = group.exceptions[0]
+    return _first(inner) if isinstance(inner, BaseExceptionGroup) else inner
+
+
+def say(refusal: StartRefusal) -> Exit:
+    """Writes a refusal to standard error and gives its code."""
+    sys.stderr.write(f"{refusal}\n")
+    return refusal.code
+
+
+def prepare_keys(config: Config, clock: Clock, observer: Observer) -> KeyWatch:
+    """The keys in force at start. A first start mints one and prints it once, where a person reads it (A-AUTH-07)."""
+    if config.origin is not Origin.STDIO:
+        try:
+            secret = mint_first(config.keys_path, clock)
+        except OSError as error:
+            raise StartRefusal(
+                "KeysFileUnusableError",
+                f"{config.keys_path} cannot be made ({error.strerror}).",
+                "Name another place: BRAINY_SERVE_KEYS=FILE",
+                Exit.KEYS_UNUSABLE,
+            ) from error
+        if secret is not None:
+            announce(secret, config.keys_path, observer, journal=is_journal(os.environ))
+    keys = KeyWatch(config.keys_path, observer)
+    keys.load_first()
+    return keys
+
+
+def announce(secret: str, path: Path, observer: Observer, *, journal: bool) -> None:
+    """Prints a new secret once; a journal keeps everything for ever, so there only the file is named."""
+    if journal:
+        observer.narrate("keys.minted", f"a first key was made; it is in {path}", path=path)
+        return
+    sys.stdout.write(f"key: {secret}\n")
+    sys.stdout.flush()
+    observer.observe("keys.minted", path=path)
+
+
+def is_journal(environ: Mapping[str, str], descriptor: int = 1) -> bool:
+    """Whether standard output is the systemd journal: JOURNAL_STREAM names its device and inode (systemd.exec(5))."""
+    named = environ.get("JOURNAL_STREAM", "")
+    try:
+        found = os.fstat(descriptor)
+    except OSError:
+        return False
+    return named == f"{found.st_dev}:{found.st_ino}"

@@ -1,0 +1,352 @@
+"""The open brains of this process: opened on first use, one handle each, pinned while a door is in flight, evicted when
+idle or when memory is short. Every door goes through here (A-POOL-01).
+
+A residency is a frozen attach or a writer, never both. The first write of `--writer auto` claims a free lease, waits for
+the brain's reads to leave and reopens it as writer. Eviction closes the handles and keeps the lease (A-LEASE-10).
+What goes is decided by `residency`; here it is measured and done. All state changes happen on the trio loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from contract.refusals import Refusal
+from engine.clock import Clock
+from engine.store import Store
+from supervisor import residency as r
+from supervisor.config import WriterMode
+from supervisor.lanes import WriterLane
+from supervisor.observe import Level, Observer
+
+SWEEP_EVERY_S = 5.0
+HEARTBEAT_EVERY_S = 10.0
+"""A reader of the lease file may call it silent after a minute; six beats fit."""
+OPENINGS_MAX = 8
+"""Stores opened or closed at once: each costs a thread and some disk."""
+
+
+@dataclass(slots=True, eq=False)
+class Slot:
+    """One known brain and its residency. Only the pool changes it; a pinned slot keeps its store."""
+
+    name: str
+    path: Path
+    store: Store | None = None
+    lane: WriterLane | None = None
+    pins: int = 0
+    moving: bool = False
+    stale: str | None = None
+    leased: bool = False
+    footprint_bytes: int = 0
+    rhythm: r.Rhythm = field(default_factory=r.Rhythm)
+    pace: r.Pace = field(default_factory=r.Pace)
+    lock: trio.Lock = field(default_factory=trio.Lock)
+    left: trio.Event | None = None
+
+    @property
+    def writer(self) -> bool:
+        """Whether this residency is the fenced writer."""
+        return self.lane is not None
+
+    def serves(self, *, writing: bool) -> bool:
+        """Whether a call can be let in as things stand."""
+        return self.store is not None and not self.moving and self.stale is None and (self.lane is not None or not writing)
+
+    def unpin(self) -> None:
+        """Lets go of the store; the last one out wakes whoever waits to change the residency."""
+        self.pins -= 1
+        assert self.pins >= 0, "unpinned more often than pinned"
+        if self.pins == 0 and self.left is not None:
+            self.left.set()
+
+    def open_store(self) -> Store:
+        """The store of a pinned slot."""
+        assert self.store is not None, "a pinned slot has a store"
+        return self.store
+
+
+class Pool:
+    """Known brains by name. `run` sweeps and beats for ever; `close_all` ends everything in order."""
+
+    def __init__(
+        self,
+        brains: Mapping[str, Path],
+        *,
+        mode: WriterMode,
+        budget: r.Budget,
+        clock: Clock,
+        observer: Observer,
+        on_writer: Callable[[Slot], None] = lambda slot: None,
+    ) -> None:
+        self.known: Mapping[str, Path] = dict(brains)
+        self.budget = budget
+        self._mode = mode
+        self._clock = clock
+        self._observer = observer
+        self._on_writer = on_writer
+        self._slots: dict[str, Slot] = {}
+        self._doing = trio.CapacityLimiter(OPENINGS_MAX)
+        self.claims_allowed = True
+
+    # -- for calls
+
+    def slot(self, name: str) -> Slot:
+        """The slot of a known brain."""
+        slot = self._slots.get(name)
+        if slot is None:
+            slot = self._slots[name] = Slot(name, self.known[name])
+        return slot
+
+    async def pin(self, name: str, *, writing: bool) -> Slot:
+        """The slot with its store open for what is wanted, held until `unpin`. Waits for an opening, never for a lease.
+
+        StoreNotFoundError, StoreNotAttachableError; for a write also BRAINY_WRITER_LOCKED, BrainNotOpenForWritingError,
+        WriterLeaseUnreadableError. Cancelled while it waits for reads to leave, it leaves the residency as it was.
+        """
+        slot = self.slot(name)
+        while not slot.serves(writing=writing):
+            await self._change(slot, writing=writing)
+        slot.pins += 1
+        slot.rhythm = slot.rhythm.touched(self._now())
+        return slot
+
+    def writers(self) -> Iterator[Slot]:
+        """Slots that are open as writer now."""
+        return (slot for slot in self._slots.values() if slot.lane is not None)
+
+    def residents(self) -> Iterator[Slot]:
+        """Slots with an open store."""
+        return (slot for slot in self._slots.values() if slot.store is not None)
+
+    def spoil(self, slot: Slot, reason: str) -> None:
+        """Says that the open store must not be used any more (fence lost): the next call reopens it."""
+        if slot.stale is None and slot.store is not None:
+            slot.stale = reason
+            self._observer.observe("brain.stale", Level.WARN, brain=slot.name, reason=reason)
+
+    # -- changes of residency, one at a time a brain
+
+    async def _change(self, slot: Slot, *, writing: bool) -> None:
+        async with slot.lock:
+            if slot.serves(writing=writing):
+                return
+            if slot.stale is not None:
+                await self._empty(slot)
+                await self._shut(slot, keep_lease=False)
+            if writing or slot.leased:
+                await self._become_writer(slot, writing=writing)
+            else:
+                await self._attach(slot)
+
+    async def _attach(self, slot: Slot) -> None:
+        store = await self._in_thread(lambda: Store.attach(slot.path, clock=self._clock))
+        slot.store = store
+        self._observer.observe("brain.attached", brain=slot.name, generation=store.head)
+
+    async def _become_writer(self, slot: Slot, *, writing: bool, force: bool = False) -> None:
+        if not slot.leased and not force and self._mode is WriterMode.EXPLICIT:
+            raise Refusal(
+                "BrainNotOpenForWritingError",
+                f"Brain {slot.name!r} is served read-only: this fleet claims a lease only when told to.",
+                cure=f"Open it for writing: POST /v1/brains/{slot.name}/open, or start the fleet with --writer auto.",
+            )
+        if not self.claims_allowed:
+            raise Refusal("EngineUnavailableError", "The fleet is stopping and takes no lease any more.")
+        await self._claim(slot, force=force, attach_again=slot.store is not None)
+
+    async def _claim(self, slot: Slot, *, force: bool, attach_again: bool) -> None:
+        if slot.store is not None and not force:
+            self._refuse_held(slot)
+        await self._empty(slot)
+        await self._shut(slot, keep_lease=True)
+        try:
+            store = await self._in_thread(lambda: Store.open_writer(slot.path, force=force, clock=self._clock))
+        except Refusal as refusal:
+            slot.leased = False
+            if attach_again:
+                await self._attach(slot)
+            raise self._told(slot, refusal) from refusal
+        slot.store = store
+        slot.leased = True
+        slot.lane = WriterLane(store, self._clock.monotonic, slot.name)
+        self._observer.observe("lease.held", brain=slot.name, claim=store.writer_block().get("claimPath"))
+        self._on_writer(slot)
+
+    def _refuse_held(self, slot: Slot) -> None:
+        """Refuses early while another process holds the lease, so that a refused write does not empty the reader."""
+        block = slot.open_store().writer_block()
+        if block.get("refused") == "BRAINY_WRITER_LOCKED":
+            raise self._told(slot, locked(block))
+
+    def _told(self, slot: Slot, refusal: Refusal) -> Refusal:
+        self._observer.observe("lease.refused", Level.WARN, brain=slot.name, refusal=refusal.name)
+        return refusal
+
+    async def _empty(self, slot: Slot) -> None:
+        """Keeps new calls out and waits for those inside; cancelled, it lets calls in again."""
+        slot.moving = True
+        try:
+            while slot.pins:
+                slot.left = trio.Event()
+                await slot.left.wait()
+        except BaseException:
+            slot.moving = False
+            raise
+        finally:
+            slot.left = None
+
+    async def _shut(self, slot: Slot, *, keep_lease: bool) -> None:
+        """Closes an emptied slot's lane and store. Runs to its end: a half-closed store has no owner."""
+        try:
+            with trio.CancelScope(shield=True):
+                if slot.lane is not None:
+                    await slot.lane.stop()
+                    slot.lane = None
+                store, slot.store, slot.stale = slot.store, None, None
+                if store is not None:
+                    await self._in_thread(lambda: close_store(store, keep_lease=keep_lease and slot.leased))
+                if not keep_lease:
+                    slot.leased = False
+        finally:
+            slot.moving = False
+            slot.footprint_bytes = 0
+            slot.pace = r.Pace()
+
+    async def _in_thread(self, work: Callable[[], Any]) -> Any:  # noqa: ANN401 - gives what `work` gives
+        with trio.CancelScope(shield=True):
+            return await trio.to_thread.run_sync(work, limiter=self._doing)
+
+    # -- the doors that change a residency by name
+
+    async def open_for_writing(self, name: str, *, force: bool) -> Slot:
+        """Claims the lease now (the `init` door), even in explicit mode; the slot comes pinned.
+
+        Refuses as `pin` does. With `force` the lease is taken from a live holder.
+        """
+        slot = self.slot(name)
+        async with slot.lock:
+            if not slot.serves(writing=True) or force:
+                if slot.stale is not None:
+                    await self._empty(slot)
+                    await self._shut(slot, keep_lease=False)
+                if not self.claims_allowed:
+                    raise Refusal("EngineUnavailableError", "The fleet is stopping and takes no lease any more.")
+                if slot.lane is None:
+                    await self._claim(slot, force=force, attach_again=True)
+            slot.pins += 1
+        slot.rhythm = slot.rhythm.touched(self._now())
+        return slot
+
+    async def close(self, name: str) -> tuple[bool, bool]:
+        """Closes a brain and gives its lease back; tells whether it was open and whether a lease was released.
+
+        A door in flight finishes first (A-LEASE-08).
+        """
+        slot = self.slot(name)
+        async with slot.lock:
+            was_open, had_lease = slot.store is not None, slot.leased
+            if slot.store is None and slot.leased:
+                await self._claim(slot, force=False, attach_again=False)
+            await self._empty(slot)
+            await self._shut(slot, keep_lease=False)
+        if had_lease:
+            self._observer.narrate("lease.released", f"lease of {name} released", brain=name, path=slot.path)
+        return was_open, had_lease
+
+    async def close_all(self) -> None:
+        """Closes every brain, one narrated line for each lease that is given back (A-RUN-11)."""
+        self.claims_allowed = False
+        for name in sorted(self._slots):
+            if self._slots[name].store is not None or self._slots[name].leased:
+                await self.close(name)
+
+    # -- upkeep
+
+    async def run(self) -> None:
+        """Sweeps idle and over-budget brains and beats the held leases, for ever, off the serving loop."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._sweeps)
+            nursery.start_soon(self._beats)
+
+    async def _sweeps(self) -> None:
+        while True:
+            await trio.sleep(SWEEP_EVERY_S)
+            await self.sweep()
+
+    async def sweep(self) -> None:
+        """Measures every open brain and evicts what `residency.evictions` names."""
+        for slot in list(self.residents()):
+            slot.footprint_bytes = slot.open_store().footprint_bytes()
+        held = [r.Held(s.name, s.footprint_bytes, s.pins > 0 or s.moving, s.rhythm) for s in self.residents()]
+        for name in r.evictions(held, self.budget.bytes, self._now()):
+            await self.evict(name)
+
+    async def evict(self, name: str) -> bool:
+        """Closes an idle brain's handles and keeps its lease; False when a call came in between."""
+        slot = self.slot(name)
+        async with slot.lock:
+            if slot.pins or slot.store is None:
+                return False
+            slot.moving = True
+            await self._shut(slot, keep_lease=True)
+        self._observer.observe("brain.evicted", brain=name, leased=slot.leased)
+        return True
+
+    async def _beats(self) -> None:
+        while True:
+            await trio.sleep(HEARTBEAT_EVERY_S)
+            for slot in list(self.writers()):
+                await self.beat(slot)
+
+    async def beat(self, slot: Slot) -> None:
+        """One heartbeat of one held lease; a lost fence spoils the residency, an idle brain gets its maintenance."""
+        store = slot.store
+        if store is None or slot.moving:
+            return
+        slot.pins += 1
+        try:
+            held = await trio.to_thread.run_sync(store.heartbeat, limiter=self._doing)
+            if held and slot.lane is not None and slot.lane.waiting == 0:
+                await trio.to_thread.run_sync(store.maintain, limiter=self._doing)
+        finally:
+            slot.unpin()
+        if not held:
+            self.spoil(slot, "the writer lease was taken by another process")
+
+    def _now(self) -> int:
+        return int(self._clock.monotonic() * 1000)
+
+    def figures(self) -> dict[str, Any]:
+        """The `pool` object of /v1/health (A-POOL-10, A-LEASE-14)."""
+        residents = list(self.residents())
+        leased = sorted(slot.name for slot in self._slots.values() if slot.leased)
+        return {
+            "budgetBytes": self.budget.bytes,
+            "heldBytes": sum(slot.footprint_bytes for slot in residents),
+            "known": len(self.known),
+            "resident": len(residents),
+            "writers": len(leased),
+            "writerBrains": leased,
+            "floored": self.budget.floored,
+            "overridden": self.budget.overridden,
+        }
+
+
+def locked(block: Mapping[str, Any]) -> Refusal:
+    """The refusal of a write while another process holds the lease, from a reader's writer block."""
+    holder = block.get("holder") or {}
+    return Refusal(
+        "BRAINY_WRITER_LOCKED",
+        f"Process {holder.get('pid')} on {holder.get('hostname')} holds the writer lease of this brain.",
+        details={"holder": dict(holder)},
+    )
+
+
+def close_store(store: Store, *, keep_lease: bool) -> None:
+    """Closes a store; with `keep_lease` the process stays the holder and opens it again as writer later."""
+    store.close()

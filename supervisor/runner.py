@@ -1,0 +1,206 @@
+"""Runs one admitted door: prepares its texts, holds the brain, picks the lane, gives the encoded answer with its times.
+
+    READ       a view, on the read lane; a point read on the serving loop itself while the brain's reads are fast
+    WRITE      one job of the brain's writer lane, answered once durable
+    MECHANICS  the whole store, on a thread of its own lane
+    MODEL      the local model, in its lane; no store
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+
+from contract import codec
+from contract.codec import Media, Vector, VectorEncoding
+from contract.door import Door
+from contract.limits import ANSWER_BYTES_MAX, EMBED_WAIT_MS
+from contract.refusals import Refusal
+from engine.clock import Clock
+from engine.commit import WriteJob, WriteOutcome
+from engine.doors.registry import CallContext, Embedded, EngineDoor, Kind, Lane
+from supervisor import lanes as ln
+from supervisor.embedding import EmbedLane
+from supervisor.pool import Pool, Slot
+
+READ_THREADS = 4
+"""Reads spend their time in SQLite and numpy, which let go of the interpreter; more threads only queue for it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """One admitted call. `deadline` is in monotonic seconds, `size_bytes` that of its body."""
+
+    door: Door
+    engine_door: EngineDoor
+    params: Any
+    brain: str
+    principal: str
+    media: Media
+    deadline: float
+    key: str | None
+    size_bytes: int
+    in_process: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """An encoded answer and where its time went, in ms."""
+
+    body: bytes
+    queue_ms: float = 0.0
+    engine_ms: float = 0.0
+    generation: int | None = None
+    replayed: bool = False
+
+
+class Runner:
+    """The lanes of one supervisor and the way into them."""
+
+    def __init__(
+        self, pool: Pool, embed: EmbedLane, clock: Clock, on_written: Callable[[Slot], None] = lambda slot: None
+    ) -> None:
+        self._on_written = on_written
+        self._pool = pool
+        self._embed = embed
+        self._clock = clock
+        self._reads = ln.ThreadLane("read", READ_THREADS, ln.READ_QUEUE_JOBS_MAX, clock.monotonic)
+        self._mechanics = ln.ThreadLane("mechanics", ln.MECHANICS_THREADS, ln.MECHANICS_QUEUE_JOBS_MAX, clock.monotonic)
+
+    async def run(self, work: Work) -> Done:
+        """The answer of the door; raises the door's refusals and those of the pool and the lanes."""
+        kind = work.engine_door.kind
+        if kind is Kind.MODEL:
+            return await self._model(work)
+        context = await self._context(work)
+        slot = await self._pool.pin(work.brain, writing=kind is Kind.WRITE)
+        try:
+            if kind is Kind.WRITE:
+                return await self._write(work, context, slot)
+            if kind is Kind.READ:
+                return await self._read(work, context, slot)
+            return await self._mechanic(work, context, slot)
+        finally:
+            slot.unpin()
+
+    async def in_thread(self, work: Callable[[], Any]) -> Any:  # noqa: ANN401 - gives what `work` gives
+        """Runs something of ours (decoding a large body) on the read lane."""
+        return (await self._reads.run(work)).outcome
+
+    async def _context(self, work: Work) -> CallContext:
+        texts = work.engine_door.texts
+        if texts is None:
+            embedded = self._embed.outlook()
+        else:
+            wait_s = min(EMBED_WAIT_MS / 1000, max(0.0, work.deadline - self._clock.monotonic()))
+            embedded = await self._embed.embedded(list(texts(work.params)), wait_s)
+        return self._told(work, embedded)
+
+    def _told(self, work: Work, embedded: Embedded) -> CallContext:
+        return CallContext(
+            principal=work.principal,
+            now_ms=self._clock.now_ms(),
+            embedded=embedded,
+            embedder_info=self._embed.info,
+            in_process=work.in_process,
+            new_id=self._clock.new_id,
+        )
+
+    async def _read(self, work: Work, context: CallContext, slot: Slot) -> Done:
+        now = int(self._clock.monotonic() * 1000)
+        point = work.engine_door.lane is Lane.INLINE
+        if point and slot.pace.inline(now):
+            started = self._clock.monotonic()
+            body, generation = self._view(work, replace(context, check=self._check(work, in_thread=False)), slot)
+            took = (self._clock.monotonic() - started) * 1000
+            slot.pace.record(took, now)
+            return Done(body, 0.0, took, generation)
+        context = replace(context, check=self._check(work, in_thread=True))
+        ran = await self._reads.run(lambda: self._view(work, context, slot))
+        if point:
+            slot.pace.record(ran.engine_ms, now)
+        body, generation = ran.outcome
+        return Done(body, ran.queue_ms, ran.engine_ms, generation)
+
+    def _view(self, work: Work, context: CallContext, slot: Slot) -> tuple[bytes, int]:
+        with slot.open_store().view() as view:
+            answer = work.engine_door.run(view, work.params, context)
+            generation = view.generation
+        return encode_answer(answer, work), generation
+
+    async def _write(self, work: Work, context: CallContext, slot: Slot) -> Done:
+        assert slot.lane is not None, "a slot pinned for writing has its lane"
+        job = WriteJob(
+            door=work.door.full_name,
+            apply=lambda txn: work.engine_door.run(txn, work.params, context),
+            principal=work.principal,
+            key=work.key,
+            body_sha256=None if work.key is None else fingerprint(work.params),
+            frees=work.door.name in FREEING,
+        )
+        ran = await slot.lane.write(job, work.size_bytes)
+        outcome: WriteOutcome = ran.outcome
+        if outcome.refusal is not None:
+            self._after_refused_write(slot, outcome.refusal)
+            raise outcome.refusal
+        assert outcome.answer is not None, "an outcome is an answer or a refusal"
+        self._on_written(slot)
+        return Done(
+            encode_answer(outcome.answer, work), ran.queue_ms, ran.engine_ms, outcome.generation, outcome.replayed
+        )
+
+    def _after_refused_write(self, slot: Slot, refusal: Refusal) -> None:
+        if refusal.name == "WriterFencedError":
+            self._pool.spoil(slot, "a commit found its fence lost")
+
+    async def _mechanic(self, work: Work, context: CallContext, slot: Slot) -> Done:
+        context = replace(context, check=self._check(work, in_thread=True))
+        store = slot.open_store()
+
+        def run() -> bytes:
+            return encode_answer(work.engine_door.run(store, work.params, context), work)
+
+        ran = await self._mechanics.run(run)
+        return Done(ran.outcome, ran.queue_ms, ran.engine_ms, store.head)
+
+    async def _model(self, work: Work) -> Done:
+        context = self._told(work, self._embed.outlook())
+        ran = await self._embed.run(lambda model: encode_answer(work.engine_door.run(model, work.params, context), work))
+        return Done(ran.outcome, ran.queue_ms, ran.engine_ms)
+
+    def _check(self, work: Work, *, in_thread: bool) -> Callable[[], None]:
+        return ln.deadline_check(work.deadline, self._clock.monotonic, in_thread=in_thread)
+
+
+FREEING = frozenset({"remove", "removeMany", "unrelate", "unlink", "rmdir", "clear"})
+"""Doors that only remove: they may use the reserve that a nearly full disk keeps."""
+
+
+def encode_answer(answer: Mapping[str, Any], work: Work) -> bytes:
+    """The answer in the media of the call; AnswerTooLargeError over the bound."""
+    asked = getattr(work.params, "vector_encoding", None)
+    vectors: VectorEncoding = "list" if asked == "list" else "f32"
+    body = codec.encode(answer, work.media, vectors)
+    if len(body) > ANSWER_BYTES_MAX:
+        raise Refusal(
+            "AnswerTooLargeError",
+            f"The answer would have {len(body)} bytes; one call carries {ANSWER_BYTES_MAX} at most.",
+            details={"bytes": len(body), "bytesMax": ANSWER_BYTES_MAX},
+        )
+    return body
+
+
+def fingerprint(params: msgspec.Struct) -> bytes:
+    """What makes two bodies the same for idempotency: sha256 over the checked parameters in one canonical form,
+    without the key itself. The order of members does not count, absent and null are one, int and float are two."""
+    bare = msgspec.structs.replace(params, idempotency_key=None) if hasattr(params, "idempotency_key") else params
+    return hashlib.sha256(msgspec.msgpack.encode(bare, enc_hook=_plain, order="sorted")).digest()
+
+
+def _plain(value: object) -> object:
+    assert isinstance(value, Vector), f"parameters hold documents and vectors, not {type(value).__name__}"
+    return value.tolist()

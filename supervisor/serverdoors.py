@@ -1,0 +1,179 @@
+"""The doors of the server itself, reached on the link only: health, what an MCP session needs, admission, handing over.
+
+They have no place in the contract's door table; a worker turns `GET /v1/health` and `initialize` into them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import psutil
+
+from contract import codec
+from contract.check import check_params
+from contract.doors import DOORS
+from contract.refusals import Refusal
+from engine.clock import Clock
+from engine.doors import ENGINE_DOORS
+from supervisor import dispatch
+from supervisor.embedding import EmbedLane
+from supervisor.gateway import Arrival
+from supervisor.keys import Identity, KeyTable, Scope
+from supervisor.pool import Pool
+from supervisor.runner import Runner, Work
+
+INSTRUCTIONS_PATH = "/_brainy/mcp/instructions.md"
+"""Served verbatim to MCP clients whose key reaches this one brain (A-INSTR-01, A-INSTR-04)."""
+READ_FILE = "vfs.readFile"
+
+HEALTH, ATTACH, ADMIT, YIELD = "server.health", "server.attach", "server.admit", "server.yield"
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How the whole supervisor is, as `boot` knows it."""
+
+    status: str
+    workers: list[dict[str, Any]]
+    listeners: list[str]
+    keys_trouble: str | None = None
+
+
+class ServerDoors:
+    """Health, attach, admit and yield over one pool and one key table."""
+
+    def __init__(
+        self,
+        *,
+        pool: Pool,
+        runner: Runner,
+        embed: EmbedLane,
+        tables: Callable[[], KeyTable],
+        clock: Clock,
+        version: str,
+        standing: Callable[[], Standing],
+        hand_over: Callable[[], dict[str, Any]],
+    ) -> None:
+        self._pool = pool
+        self._runner = runner
+        self._embed = embed
+        self._tables = tables
+        self._clock = clock
+        self._version = version
+        self._standing = standing
+        self._hand_over = hand_over
+        self._started = clock.monotonic()
+        self._process = psutil.Process()
+
+    def table(self) -> dict[str, Any]:
+        """The doors by their name on the link."""
+        return {HEALTH: self.health, ATTACH: self.attach, ADMIT: self.admit, YIELD: self.hand_over}
+
+    async def health(self, arrival: Arrival) -> Mapping[str, Any]:
+        """Status and version for everybody; everything for a service key and for the local command line."""
+        standing = self._standing()
+        bare = {"status": standing.status, "version": self._version}
+        credential = arrival.call.credential
+        if credential is None and not arrival.local:
+            return bare
+        identity = dispatch.authenticate(credential, self._tables(), local=arrival.local)
+        if isinstance(identity, Refusal):
+            raise identity
+        if identity.scope is not Scope.SERVICE and not (arrival.local and credential is None):
+            return bare
+        keys = {"count": len(self._tables().by_digest)}
+        return {
+            **bare,
+            "pool": self._pool.figures(),
+            "supervisor": {
+                "pid": os.getpid(),
+                "uptimeMs": int((self._clock.monotonic() - self._started) * 1000),
+                "rssBytes": self._process.memory_info().rss,
+            },
+            "workers": standing.workers,
+            "listeners": standing.listeners,
+            "model": self._model(),
+            "keys": keys if standing.keys_trouble is None else {**keys, "warning": standing.keys_trouble},
+        }
+
+    def _model(self) -> dict[str, Any]:
+        info = self._embed.info
+        if info is None:
+            return {"state": self._embed.state.value, "reason": self._embed.reason}
+        return {"state": self._embed.state.value, "name": info.model, "dimensions": info.dimensions}
+
+    async def attach(self, arrival: Arrival) -> Mapping[str, Any]:
+        """What an MCP session begins with: the brains the key reaches and the owner's instructions, if there are any.
+
+        `outcome` is `document` (the text of the one brain reached), `default` (there is none) or `refused` (it could
+        not be read; `refusal` says why) (A-INSTR-06). Without a credential nothing is reached and nothing refused.
+        """
+        credential = arrival.call.credential
+        if credential is None and not arrival.local:
+            return {"brains": [], "outcome": "default"}
+        identity = dispatch.authenticate(credential, self._tables(), local=arrival.local)
+        if isinstance(identity, Refusal):
+            raise identity
+        names = [name for name in self._pool.known if identity.reaches(name)]
+        reached = {"brains": names[:BRAINS_LISTED_MAX], "outcome": "default"}
+        if len(names) != 1 or identity.scope is Scope.SERVICE:
+            return reached
+        return {**reached, **await self._instructions(names[0], identity, arrival)}
+
+    async def _instructions(self, brain: str, identity: Identity, arrival: Arrival) -> dict[str, Any]:
+        door = DOORS[READ_FILE]
+        work = Work(
+            door=door,
+            engine_door=ENGINE_DOORS[READ_FILE],
+            params=check_params(door, {"path": INSTRUCTIONS_PATH}),
+            brain=brain,
+            principal=identity.principal,
+            media="msgpack",
+            deadline=arrival.call.deadline,
+            key=None,
+            size_bytes=0,
+        )
+        try:
+            done = await self._runner.run(work)
+        except Refusal as refusal:
+            if refusal.name == "VfsError" and (refusal.details or {}).get("code") == "ENOENT":
+                return {"outcome": "default"}
+            return {"outcome": "refused", "refusal": refusal.document()}
+        return {"outcome": "document", "instructions": text_of(codec.decode(done.body, "msgpack"))}
+
+    async def admit(self, arrival: Arrival) -> Mapping[str, Any]:
+        """`{door}` -> `{}` when the credential may call that door on the call's brain: asked before a large body is read."""
+        document = codec.decode(arrival.body, "msgpack") if arrival.body else {}
+        name = document.get("door") if isinstance(document, dict) else None
+        door = DOORS.get(name) if isinstance(name, str) else None
+        if door is None:
+            raise Refusal("DoorNotFoundError", f"No door is called {str(name)[:128]!r}.")
+        ask = dispatch.Ask(door, arrival.call.brain, arrival.call.credential, arrival.local)
+        grant = dispatch.admit(ask, self._tables(), self._pool.known)
+        if isinstance(grant, Refusal):
+            grant.door = door.full_name
+            raise grant
+        return {}
+
+    async def hand_over(self, arrival: Arrival) -> Mapping[str, Any]:
+        """Another supervisor of this user asks for the store: a stdio one yields, a served one says where it listens."""
+        if arrival.peer.kind != "supervisor":
+            raise Refusal("ForbiddenError", "Only another supervisor of this user may ask for the store.")
+        return self._hand_over()
+
+
+BRAINS_LISTED_MAX = 1000
+"""A session names its brains; a longer list is cut, health has the count."""
+
+
+def text_of(answer: Mapping[str, Any]) -> str:
+    """The text of a `vfs.readFile` answer; bytes come as base64."""
+    content = answer.get("content", "")
+    if answer.get("encoding") == "base64":
+        import base64
+
+        return base64.b64decode(content).decode("utf-8", "replace")
+    return str(content)
