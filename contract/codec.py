@@ -1,4 +1,4 @@
-"""Documents as bytes and back, JSON and MessagePack, equally strict. No schema is known here: shapes are `contract.check`'s.
+"""Documents as bytes and back, JSON and MessagePack, equally strict. No schema is known here: that is `contract.check`.
 
 A document is None, bool, int, float, str, list, dict with str keys, or `Vector`. What one encoding refuses the other
 refuses too: duplicate keys, NaN, Infinity, integers outside -2^63..2^64-1, lone surrogates, NUL in text, nesting beyond
@@ -302,5 +302,5 @@ def _fault_offset(body: bytes) -> int:
     try:
         unpacker.skip()
     except (ValueError, msgpack.OutOfData):
-        return min(unpacker.tell() or len(body), len(body))
-    return unpacker.tell()
+        return min(int(unpacker.tell()) or len(body), len(body))
+    return int(unpacker.tell())

@@ -52,8 +52,9 @@ _SINGULAR = {"accords": "accord"}
 class Door:
     """One verb. `path` is the suffix below /v1/brains/{brain}; `later` names the options that are not built yet.
 
+    A door with a `release` is not built yet; deleting that word makes it native. `in_process` doors never answer.
     `later` maps an option's wire name, or `name=value` for one value of an option, to the release that brings it.
-    The derived names (`full_name`, `tool`, `rpc`, `route`, `path_params`) are never written by hand.
+    The derived fields (`disposition`, `full_name`, `tool`, `rpc`, `route`, `path_params`) are never written by hand.
     """
 
     name: str
@@ -68,9 +69,10 @@ class Door:
     result: type[msgspec.Struct]
     refusals: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()
-    disposition: Disposition = Disposition.NATIVE
     release: str | None = None
+    in_process: bool = False
     later: Mapping[str, str] = field(default_factory=dict)
+    disposition: Disposition = field(init=False)
     full_name: str = field(init=False)
     tool: str = field(init=False)
     rpc: str = field(init=False)
@@ -79,13 +81,14 @@ class Door:
 
     def __post_init__(self) -> None:
         """Derive the names and hold what must be true of every door."""
-        assert (self.release is None) == (self.disposition is not Disposition.NOT_YET_NATIVE), self.name
         family = self.namespace and _SINGULAR.get(self.namespace, self.namespace)
         parts = [self.name] if family is None else [family, self.name]
         default_path = "/" + "/".join(
             kebab(part) for part in ([self.namespace] if self.namespace else []) + [self.name]
         )
         derive = object.__setattr__
+        waits = Disposition.NOT_YET_NATIVE if self.release else Disposition.NATIVE
+        derive(self, "disposition", Disposition.IN_PROCESS if self.in_process else waits)
         derive(self, "path", self.path or default_path)
         derive(self, "full_name", f"{self.namespace}.{self.name}" if self.namespace else self.name)
         derive(self, "tool", "_".join(snake(part) for part in parts))

@@ -20,7 +20,7 @@ class Vector:
 
     @classmethod
     def of(cls, numbers: Iterable[float]) -> "Vector":
-        """The vector nearest to `numbers`. Raises ValueError when one is no finite float32, TypeError when one is no number."""
+        """The vector nearest to `numbers`. ValueError when one is no finite float32, TypeError when it is no number."""
         listed = list(numbers)
         if not {int, float}.issuperset(map(type, listed)):
             raise TypeError("a vector holds numbers only")

@@ -1,0 +1,182 @@
+"""Doors through which data comes in from other formats and leaves whole."""
+
+# ruff: noqa: E501 - tables read best with one field or door a line
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from contract import limits
+from contract import types as t
+from contract.door import Door, Effect
+from contract.doors.releases import STEP_2, STEP_8, later
+
+
+class ExportParams(t.Params, kw_only=True, frozen=True):
+    """Parameters of export."""
+
+    format: Annotated[
+        Literal["portable", "json", "csv", "graphml"],
+        Meta(description="What to write; `portable` can be imported again."),
+    ] = "portable"
+    where: Annotated[t.WhereFilter | None, Meta(description="Only entities that match this filter.")] = None
+    type: Annotated[t.Noun | list[t.Noun] | None, Meta(description="Only these noun types.")] = None
+    ids: Annotated[list[t.Id] | None, Meta(max_length=limits.BATCH_ITEMS_MAX, description="Only these entities.")] = (
+        None
+    )
+    depth: Annotated[
+        int | None, Meta(ge=0, le=limits.TRAVERSE_DEPTH_MAX, description="Also what is this many hops away.")
+    ] = None
+    include_vectors: t.IncludeVectors = False
+    include_content: Annotated[bool, Meta(description="Whether files come with their bytes.")] = True
+    include_vfs: Annotated[bool, Meta(description="Whether files are exported.")] = msgspec.field(
+        name="includeVFS", default=True
+    )
+    include_system: Annotated[bool, Meta(description="Also system records; in-process only.")] = False
+    as_of: t.AsOfChoice = None
+
+
+class ExportResult(t.Result, kw_only=True, frozen=True):
+    """The brain as one document; over HTTP as JSON Lines."""
+
+    header: Annotated[t.JsonObject, Meta(description="Format, version, generation, counts.")]
+    entities: Annotated[list[t.JsonObject], Meta(description="Entities, by id.")]
+    relations: Annotated[list[t.JsonObject], Meta(description="Relations, by id.")]
+    blobs: Annotated[list[t.JsonObject], Meta(description="File contents, by hash.")]
+
+
+ImportFormat = Literal["portable", "json", "jsonl", "csv", "tsv", "md", "txt", "yaml"]
+
+
+class ImportParams(t.WriteParams, kw_only=True, frozen=True):
+    """Parameters of import: `content` here, or a file of the brain (`vfsPath`)."""
+
+    format: Annotated[
+        ImportFormat | None, Meta(description="What the content is; told from its name and text when absent.")
+    ] = None
+    content: Annotated[
+        str | None, Meta(max_length=limits.BODY_BYTES_MAX, description="The content, as text or base64.")
+    ] = None
+    encoding: Annotated[t.Encoding, Meta(description="How `content` is written.")] = "utf-8"
+    vfs_path: Annotated[t.VfsPath | None, Meta(description="A file of the brain to import instead.")] = None
+    file_name: Annotated[
+        str | None,
+        Meta(min_length=1, max_length=255, description="The file's name, for titles and for telling the format."),
+    ] = None
+    mode: Annotated[
+        Literal["merge", "replace", "skip"],
+        Meta(description="What to do with ids that exist: update them, replace everything, or leave them."),
+    ] = "merge"
+    confirm: Annotated[bool, Meta(description="Must be true for mode `replace`.")] = False
+    remap_ids: Annotated[bool, Meta(description="Give every record a new id.")] = False
+    dry_run: Annotated[bool, Meta(description="Only say what would be done.")] = False
+    group_by: Annotated[
+        Literal["type", "sheet", "flat", "custom"] | None, Meta(description="How imported rows are grouped in folders.")
+    ] = None
+    create_entities: Annotated[bool, Meta(description="Whether rows become entities.")] = True
+    create_relationships: Annotated[bool, Meta(description="Whether links become relations.")] = True
+    preserve_source: Annotated[bool, Meta(description="Keep the source as a file of the brain.")] = False
+    enable_neural_extraction: Annotated[bool, Meta(description="Extract entities with a language model.")] = False
+    enable_relationship_inference: Annotated[bool, Meta(description="Infer relations with a language model.")] = False
+    enable_concept_extraction: Annotated[bool, Meta(description="Extract concepts with a language model.")] = False
+    confidence_threshold: Annotated[t.Unit, Meta(description="Least confidence of extracted records.")] = 0.7
+    enable_deduplication: Annotated[bool, Meta(description="Merge records that mean the same.")] = False
+    deduplication_threshold: Annotated[t.Unit, Meta(description="Least similarity of records that are merged.")] = 0.85
+    project_id: Annotated[
+        str | None, Meta(min_length=1, max_length=256, description="A project label kept with every record.")
+    ] = None
+    import_id: Annotated[
+        str | None, Meta(min_length=1, max_length=256, description="A name for this import; made when absent.")
+    ] = None
+    custom_metadata: Annotated[t.Metadata | None, Meta(description="Fields set on every record.")] = None
+    default_type: Annotated[t.Noun | None, Meta(description="Noun type of rows that name none.")] = None
+    default_subtype: Annotated[t.Subtype | None, Meta(description="Subtype of rows that name none.")] = None
+
+    def __post_init__(self) -> None:
+        """Hold that the content comes from exactly one place."""
+        if (self.content is None) == (self.vfs_path is None):
+            raise ValueError("Expected either `content` or `vfsPath`")
+
+
+class ImportFailure(t.Result, kw_only=True, frozen=True):
+    """A line that was not imported."""
+
+    line: Annotated[int, Meta(description="Line or record number, from 1.")]
+    name: Annotated[str, Meta(description="The refusal's name.")]
+    message: Annotated[str, Meta(description="What is wrong with it.")]
+
+
+class ImportResult(t.Result, kw_only=True, frozen=True):
+    """What an import did; the lines that failed are named, the others are stored."""
+
+    import_id: Annotated[str, Meta(description="The import's name.")]
+    format: Annotated[str, Meta(description="What the content was read as.")]
+    added: Annotated[int, Meta(description="Entities added.")]
+    updated: Annotated[int, Meta(description="Entities changed.")]
+    skipped: Annotated[int, Meta(description="Entities left as they were.")]
+    relations: Annotated[int, Meta(description="Relations made.")]
+    blobs: Annotated[int, Meta(description="File contents stored.")]
+    failed: Annotated[
+        list[ImportFailure], Meta(description="Lines that were not imported; the first ones when they are many.")
+    ]
+    generation: t.GenerationNow
+    failed_count: Annotated[int | None, Meta(description="How many lines failed in all.")] = None
+    format_confidence: Annotated[t.Unit | None, Meta(description="How sure the format is.")] = None
+    entities: Annotated[list[str] | None, Meta(description="Ids of the entities, the first thousand.")] = None
+    vfs: Annotated[t.JsonObject | None, Meta(description="Folders and files that were made.")] = None
+    stats: Annotated[t.JsonObject | None, Meta(description="Counts and times.")] = None
+    changed: Annotated[bool | None, Meta(description="False when nothing had to be written.")] = None
+
+
+DOORS = (
+    Door(
+        name="export",
+        title="Export a brain",
+        summary="Write the brain, or what matches a filter, as one portable document.",
+        effect=Effect.READ,
+        params=ExportParams,
+        result=ExportResult,
+        refusals=(
+            "UnknownNounTypeError",
+            "UnknownOperatorError",
+            "FilterTypeError",
+            "FieldNotQueryableError",
+            "GenerationNotRetainedError",
+            "GenerationInFutureError",
+            "AnswerTooLargeError",
+            "RecordCorruptError",
+            "BlobCorruptError",
+        ),
+        release=STEP_2,
+    ),
+    Door(
+        name="import",
+        title="Import content",
+        summary="Store Markdown, text, JSON, JSON Lines or CSV as entities and relations; faulty lines are named, the rest is stored.",
+        effect=Effect.DESTROY,
+        params=ImportParams,
+        result=ImportResult,
+        refusals=(
+            "ImportFormatError",
+            "ConfirmationRequiredError",
+            "VfsError",
+            "UnknownNounTypeError",
+            "ReservedFieldError",
+            "BlobCorruptError",
+        ),
+        later=later(
+            STEP_2,
+            "format=portable",
+            "format=tsv",
+            "format=yaml",
+            "mode=replace",
+            "remapIds",
+            "dryRun",
+            "groupBy",
+            "preserveSource",
+            "enableDeduplication",
+        )
+        | later(STEP_8, "enableNeuralExtraction", "enableRelationshipInference", "enableConceptExtraction"),
+    ),
+)

@@ -1,0 +1,332 @@
+"""Doors that look for entities: by meaning, by words, by fields, by likeness, page by page, and how many there are."""
+
+# ruff: noqa: E501 - tables read best with one field or door a line
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from contract import limits
+from contract import types as t
+from contract.door import Door, Effect
+from contract.doors.releases import STEP_2, STEP_3, later
+
+_OVER = {"too_large": "QueryLimitError"}
+_LIMIT = Meta(ge=1, le=limits.FIND_LIMIT_MAX, extra=_OVER, description="At most this many rows.")
+_WHERE = Meta(
+    description="Filter on metadata and standard fields: `{field: value}` or `{field: {operator: operand}}` with equals, "
+    "notEquals, greaterThan, greaterEqual, lessThan, lessEqual, between, oneOf, noneOf, contains, excludes, hasAll, "
+    "exists, missing, startsWith, endsWith, matches; combine with allOf, anyOf, not; dots reach nested fields."
+)
+
+
+class Connected(t.Part, kw_only=True, frozen=True):
+    """Only entities that the graph connects to a start."""
+
+    from_: Annotated[t.Id | None, Meta(description="Reached from this entity.")] = msgspec.field(
+        name="from", default=None
+    )
+    to: Annotated[t.Id | None, Meta(description="From which this entity is reached.")] = None
+    via: Annotated[t.Verb | list[t.Verb] | None, Meta(description="Over relations of these types.")] = None
+    type: Annotated[t.Verb | list[t.Verb] | None, Meta(description="The same as `via`.")] = None
+    subtype: Annotated[t.Subtype | None, Meta(description="Over relations of this subtype.")] = None
+    depth: Annotated[int, Meta(ge=1, le=limits.TRAVERSE_DEPTH_MAX, description="At most this many hops.")] = 1
+    direction: Annotated[t.Direction, Meta(description="Which way relations are followed.")] = "both"
+
+
+class Near(t.Part, kw_only=True, frozen=True):
+    """Only entities whose meaning is near another one's."""
+
+    id: Annotated[t.Id, Meta(description="The other entity.")]
+    threshold: Annotated[t.Unit | None, Meta(description="Least cosine similarity.")] = None
+
+
+class FusionWeights(t.Part, kw_only=True, frozen=True):
+    """How much each leg counts; not all zero."""
+
+    text: Annotated[float | None, Meta(ge=0, description="Weight of the text leg.")] = None
+    vector: Annotated[float | None, Meta(ge=0, description="Weight of the meaning leg.")] = None
+    graph: Annotated[float | None, Meta(ge=0, description="Weight of the graph leg.")] = None
+
+
+class Fusion(t.Part, kw_only=True, frozen=True):
+    """How the legs' rankings become one."""
+
+    strategy: Annotated[Literal["rrf", "weighted", "adaptive"], Meta(description="The rule of fusion.")] = "adaptive"
+    weights: Annotated[FusionWeights | None, Meta(description="How much each leg counts.")] = None
+
+
+class PassageChoice(t.Part, kw_only=True, frozen=True):
+    """Which spans of text to return."""
+
+    max: Annotated[int, Meta(ge=1, le=20, description="At most this many a row.")] = 3
+    size: Annotated[int, Meta(ge=20, le=2000, description="About this many characters each.")] = 300
+
+
+class FindFilters(t.Params, kw_only=True, frozen=True):
+    """What narrows a search down, whatever it looks for."""
+
+    type: Annotated[t.Noun | list[t.Noun] | None, Meta(description="Only these noun types.")] = None
+    subtype: Annotated[t.Subtype | list[t.Subtype] | None, Meta(description="Only these subtypes.")] = None
+    where: Annotated[t.WhereFilter | None, _WHERE] = None
+    service: Annotated[t.Service | None, Meta(description="Only entities of this service label.")] = None
+    exclude_vfs: Annotated[bool, Meta(description="Leave files out.")] = msgspec.field(name="excludeVFS", default=False)
+
+
+class FindParams(FindFilters, kw_only=True, frozen=True):
+    """Parameters of find."""
+
+    query: Annotated[
+        str | None,
+        Meta(min_length=1, max_length=limits.QUERY_CHARS_MAX, description="What to look for, in plain words."),
+    ] = None
+    vector: Annotated[t.VectorField | None, Meta(description="Look for this vector instead of the query's.")] = None
+    visibility: Annotated[t.Visibility | None, Meta(description="Only this visibility; public when absent.")] = None
+    include_internal: Annotated[bool, Meta(description="Also internal entities, such as folders.")] = False
+    include_system: Annotated[bool, Meta(description="Also system entities; in-process only.")] = False
+    search_mode: Annotated[t.SearchMode, Meta(description="`auto` uses words and meaning when both can be served.")] = (
+        "auto"
+    )
+    hybrid_alpha: Annotated[
+        t.Unit | None, Meta(description="Balance of a hybrid search: 0 words only, 1 meaning only.")
+    ] = None
+    threshold: Annotated[t.Unit | None, Meta(description="Least cosine similarity of the meaning leg.")] = None
+    limit: Annotated[int, _LIMIT] = 10
+    offset: Annotated[int, Meta(ge=0, le=limits.FIND_OFFSET_MAX, extra=_OVER, description="Skip this many rows.")] = 0
+    order_by: Annotated[
+        str | None,
+        Meta(
+            min_length=1, max_length=limits.FIELD_PATH_CHARS_MAX, description="Order by this field instead of by score."
+        ),
+    ] = None
+    order: Annotated[t.Order, Meta(description="Direction of `orderBy`; rows without the field come last.")] = "asc"
+    include_vectors: t.IncludeVectors = False
+    as_of: t.AsOfChoice = None
+    vector_encoding: t.VectorEncodingChoice = None
+    connected: Annotated[Connected | None, Meta(description="Only entities that the graph connects to a start.")] = None
+    near: Annotated[Near | None, Meta(description="Only entities near another one in meaning.")] = None
+    fusion: Annotated[Fusion | None, Meta(description="How the rankings of the legs become one.")] = None
+    cursor: Annotated[str | None, Meta(min_length=1, max_length=2048, description="Go on after an earlier page.")] = (
+        None
+    )
+    aggregate: Annotated[
+        str | t.JsonObject | None,
+        Meta(description="Answer groups of this aggregate instead of entities.", extra={"check": "json"}),
+    ] = None
+    having: Annotated[t.WhereFilter | None, Meta(description="Filter on the aggregate's metrics.")] = None
+    purpose: Annotated[
+        Literal["answer", "context", "dedupe", "browse"] | None,
+        Meta(description="What the rows are for; picks a ranking preset."),
+    ] = None
+    rerank: Annotated[bool, Meta(description="Rank the best rows again with a second model.")] = False
+    passages: Annotated[bool | PassageChoice, Meta(description="Return the best spans of each text.")] = False
+    explain: Annotated[bool, Meta(description="Return how each score came about.")] = False
+
+    def __post_init__(self) -> None:
+        """Hold what must be true between the ways of searching."""
+        if self.search_mode == "vector" and self.vector is None:
+            raise ValueError("Expected `vector` with searchMode `vector`")
+        if self.search_mode in ("semantic", "text") and self.query is None:
+            raise ValueError(f"Expected `query` with searchMode `{self.search_mode}`")
+        if self.search_mode == "hybrid" and self.query is None:
+            raise ValueError("Expected `query` with searchMode `hybrid`")
+        if self.threshold is not None and (self.search_mode == "text" or (self.query is None and self.vector is None)):
+            raise ValueError("Expected `query` or `vector` and a searchMode with meaning beside `threshold`")
+
+
+class FindResult(t.Result, kw_only=True, frozen=True):
+    """Matches, best first, or in the order asked for."""
+
+    rows: Annotated[list[t.FindRow], Meta(description="The matches.")]
+    generation: t.GenerationNow
+    legs: Annotated[t.Legs, Meta(description="Which ways of searching took part.")]
+    cost: Annotated[t.Cost, Meta(description="What the answer cost.")]
+    total: Annotated[int | None, Meta(description="How many match in all, when it is known.")] = None
+    cursor: Annotated[str | None, Meta(description="Where the next page begins.")] = None
+    warnings: Annotated[list[str] | None, Meta(description="What the caller should know of this answer.")] = None
+
+
+class TextTarget(t.Part, kw_only=True, frozen=True):
+    """A text to compare with."""
+
+    text: Annotated[t.Text, Meta(description="The text.")]
+
+
+class SimilarParams(FindFilters, kw_only=True, frozen=True):
+    """Parameters of similar: likeness to an entity, a vector or a text."""
+
+    to: Annotated[
+        t.Id | list[float] | TextTarget,
+        Meta(description="An entity's id, a vector, or `{text}`.", extra={"check": "vector"}),
+    ]
+    limit: Annotated[int, _LIMIT] = 10
+    threshold: Annotated[t.Unit | None, Meta(description="Least cosine similarity.")] = None
+    include_vectors: t.IncludeVectors = False
+    vector_encoding: t.VectorEncodingChoice = None
+
+
+class RowsResult(t.Result, kw_only=True, frozen=True):
+    """Matches, nearest first."""
+
+    rows: Annotated[list[t.FindRow], Meta(description="The matches.")]
+    generation: t.GenerationNow
+
+
+class PageParams(t.Params, kw_only=True, frozen=True):
+    """Parameters of page."""
+
+    kind: Annotated[Literal["entities", "relations"], Meta(description="What to read.")]
+    type: Annotated[str | None, Meta(min_length=1, description="Only this noun or verb type.")] = None
+    cursor: Annotated[str | None, Meta(min_length=1, max_length=2048, description="Go on after an earlier page.")] = (
+        None
+    )
+    limit: Annotated[int, _LIMIT] = 100
+
+
+class PageResult(t.Result, kw_only=True, frozen=True):
+    """One page of records of one generation, by id."""
+
+    rows: Annotated[list[t.JsonObject], Meta(description="Entities or relations, by id.")]
+    generation: t.GenerationNow
+    cursor: Annotated[str | None, Meta(description="Where the next page begins; absent on the last.")] = None
+
+
+class ExplainResult(t.Result, kw_only=True, frozen=True):
+    """How find would answer these parameters."""
+
+    legs: Annotated[list[t.JsonObject], Meta(description="Ways of searching, and whether each is served.")]
+    clauses: Annotated[
+        list[t.JsonObject], Meta(description="Each test of the filter: field, operator, path, estimate, note.")
+    ]
+    order: Annotated[t.JsonObject, Meta(description="How rows are ordered.")]
+    warnings: Annotated[list[str], Meta(description="What would make the query slow.")]
+
+
+class CountsParams(t.Params, kw_only=True, frozen=True):
+    """Parameters of counts."""
+
+    by: Annotated[Literal["type", "subtype", "service"] | None, Meta(description="Count by this field only.")] = None
+    type: Annotated[t.Noun | None, Meta(description="Only entities of this type.")] = None
+    field: Annotated[
+        str | None,
+        Meta(min_length=1, max_length=limits.NAME_CHARS_MAX, description="Also count by this tracked field."),
+    ] = None
+    as_of: t.AsOfChoice = None
+
+
+class CountsResult(t.Result, kw_only=True, frozen=True):
+    """How many records there are, without looking at one."""
+
+    entities: Annotated[int, Meta(description="Public entities, files included.")]
+    relations: Annotated[int, Meta(description="Public relations.")]
+    by_type: Annotated[dict[str, int], Meta(description="Entities of each noun type.")]
+    by_relation_type: Annotated[dict[str, int], Meta(description="Relations of each verb type.")]
+    by_subtype: Annotated[dict[str, dict[str, int]], Meta(description="Entities of each subtype, by type.")]
+    by_relation_subtype: Annotated[dict[str, dict[str, int]], Meta(description="Relations of each subtype, by type.")]
+    generation: t.GenerationNow
+    by_service: Annotated[
+        dict[str, int] | None, Meta(description="Entities of each service label, when asked for.")
+    ] = None
+    by_field: Annotated[dict[str, Any] | None, Meta(description="Entities of each value of the tracked field.")] = None
+
+
+_FILTER_REFUSALS = (
+    "UnknownNounTypeError",
+    "UnknownOperatorError",
+    "FilterTypeError",
+    "FieldNotQueryableError",
+    "FieldNotIndexedError",
+    "QueryLimitError",
+)
+_MEANING_REFUSALS = ("VectorDimensionError", "EmbeddingModelUnavailableError", "SemanticLegUnavailableError")
+_TIME_REFUSALS = ("GenerationNotRetainedError", "GenerationInFutureError")
+
+DOORS = (
+    Door(
+        name="find",
+        title="Find entities",
+        summary="Find entities by words and meaning (`query`), by vector, by type and by fields (`where`), best first.",
+        effect=Effect.READ,
+        params=FindParams,
+        result=FindResult,
+        refusals=(
+            *_FILTER_REFUSALS,
+            *_MEANING_REFUSALS,
+            *_TIME_REFUSALS,
+            "UnknownVerbTypeError",
+            "EntityNotFoundError",
+            "CursorInvalidError",
+            "OrderByBudgetError",
+            "RerankerUnavailableError",
+            "AggregateNotFoundError",
+            "RecordCorruptError",
+            "AnswerTooLargeError",
+        ),
+        later=later(
+            STEP_3,
+            "connected",
+            "near",
+            "fusion",
+            "purpose",
+            "rerank",
+            "passages",
+            "aggregate",
+            "having",
+            "cursor",
+            "explain",
+            "searchMode=graph",
+        ),
+    ),
+    Door(
+        name="similar",
+        title="Find similar entities",
+        summary="Find the entities nearest in meaning to an entity, a vector or a text.",
+        effect=Effect.READ,
+        params=SimilarParams,
+        result=RowsResult,
+        refusals=(
+            *_FILTER_REFUSALS,
+            *_MEANING_REFUSALS,
+            "EntityNotFoundError",
+            "RecordCorruptError",
+            "AnswerTooLargeError",
+        ),
+    ),
+    Door(
+        name="page",
+        title="Read all records in pages",
+        summary="Read every entity or relation of one generation in id order, page by page.",
+        effect=Effect.READ,
+        params=PageParams,
+        result=PageResult,
+        refusals=(
+            "CursorInvalidError",
+            "UnknownNounTypeError",
+            "UnknownVerbTypeError",
+            "QueryLimitError",
+            "RecordCorruptError",
+        ),
+        release=STEP_2,
+    ),
+    Door(
+        name="explain",
+        title="Explain a find",
+        summary="Show how find would answer: which indexes serve each clause, and what it would cost.",
+        effect=Effect.READ,
+        params=FindParams,
+        result=ExplainResult,
+        refusals=(*_FILTER_REFUSALS, *_MEANING_REFUSALS, *_TIME_REFUSALS, "UnknownVerbTypeError"),
+        release=STEP_2,
+    ),
+    Door(
+        name="counts",
+        title="Count records",
+        summary="Count entities and relations by type and subtype, from running totals.",
+        effect=Effect.READ,
+        method="GET",
+        params=CountsParams,
+        result=CountsResult,
+        refusals=("UnknownNounTypeError", "QueryLimitError", *_TIME_REFUSALS),
+    ),
+)
