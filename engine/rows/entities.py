@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from contract.doors.entities import AddItem, UpdateItem
+from contract.doors.entities import EntityChange, NewEntity, UpdateParams
 from contract.refusals import Refusal
+from engine.doors.registry import CallContext, Document
+from engine.records import KEEP, Content, Entity, Keep
 from engine.rows.contents import content_of, embedding_state, unit_bytes
 from engine.rows.documents import ENTITY_KEYS, checked_unset, merged_metadata, ordered, same, text_of_data
 from engine.rows.guards import (
@@ -17,8 +19,6 @@ from engine.rows.guards import (
     refuse_vfs_row,
     refuse_vfs_subtype,
 )
-from engine.doors.registry import CallContext, Document
-from engine.records import KEEP, Content, Entity, Keep
 
 if TYPE_CHECKING:
     from engine.transaction import Transaction
@@ -35,6 +35,9 @@ _UPDATE_FIELDS = {
     "visibility": "visibility",
     "created_by": "createdBy",
 }
+
+
+Change: TypeAlias = UpdateParams | EntityChange
 
 
 class Prepared(NamedTuple):
@@ -69,19 +72,19 @@ def check_revision(doc: Document, expected: int | None) -> None:
         )
 
 
-def texts_of_item(item: AddItem) -> Sequence[str]:
+def texts_of_item(item: NewEntity) -> Sequence[str]:
     """The text of a new entity that wants a vector."""
     text = text_of_data(item.data)
     return [] if text is None or item.vector is not None else [text]
 
 
-def texts_of_change(item: UpdateItem) -> Sequence[str]:
+def texts_of_change(item: Change) -> Sequence[str]:
     """The text that a change brings and that wants a vector."""
     text = text_of_data(item.data)
     return [] if text is None or item.vector is not None else [text]
 
 
-def prepare_add(txn: Transaction, item: AddItem, call: CallContext, *, if_absent: bool) -> Prepared:
+def prepare_add(txn: Transaction, item: NewEntity, call: CallContext, *, if_absent: bool) -> Prepared:
     """Everything about a new entity but the writing of it. `EntityExistsError` when its id is taken.
 
     An id that was removed continues its `_rev` while history knows it.
@@ -101,7 +104,7 @@ def prepare_add(txn: Transaction, item: AddItem, call: CallContext, *, if_absent
     return Prepared(doc, content, existing)
 
 
-def new_document(txn: Transaction, entity_id: str, item: AddItem, *, known: bool) -> Document:
+def new_document(txn: Transaction, entity_id: str, item: NewEntity, *, known: bool) -> Document:
     """The document of a new entity; `known` says that the id may have had a life before."""
     return ordered(
         {
@@ -141,7 +144,7 @@ def add_receipt(txn: Transaction, prepared: Prepared, call: CallContext) -> Docu
     return {"id": doc["id"], "_rev": doc.get("_rev", 1), "embedding": state, "existed": True, "changed": False}
 
 
-def change_entity(txn: Transaction, item: UpdateItem, call: CallContext) -> Document:
+def change_entity(txn: Transaction, item: Change, call: CallContext) -> Document:
     """Updates one entity and gives its receipt; one that already is as asked is left alone with `changed: false`."""
     entity = required(txn, item.id)
     check_revision(entity.doc, item.if_rev)
@@ -163,7 +166,7 @@ def change_entity(txn: Transaction, item: UpdateItem, call: CallContext) -> Docu
     return {"id": item.id, "_rev": after.doc["_rev"], "embedding": state}
 
 
-def _guard_change(entity: Entity, item: UpdateItem, named: set[str], unset: frozenset[str], call: CallContext) -> None:
+def _guard_change(entity: Entity, item: Change, named: set[str], unset: frozenset[str], call: CallContext) -> None:
     refuse_system(item.visibility, call)
     if is_vfs_row(entity.doc):
         refuse_vfs_change(entity.doc, named | (unset & frozenset(ENTITY_KEYS)), [*(item.metadata or {}), *unset])
@@ -176,11 +179,11 @@ def _guard_change(entity: Entity, item: UpdateItem, named: set[str], unset: froz
 def _changed_content(
     txn: Transaction,
     entity: Entity,
-    item: UpdateItem,
+    item: Change,
     wanted: dict[str, Any],
     unset: frozenset[str],
     call: CallContext,
-) -> Content | None | Keep:
+) -> Content | Keep | None:
     """The content after an update. New data drops a vector that a caller gave; the same data and vector keep theirs."""
     text_moves = not same(wanted.get("data"), entity.doc.get("data"))
     if item.vector is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from contract.refusals import Refusal
 from engine.doors.registry import CallContext
@@ -76,3 +76,33 @@ def refuse_system(visibility: str | None, call: CallContext) -> None:
             cure='Use "internal" to hide a record from ordinary reads.',
             details={"visibility": "system"},
         )
+
+
+class VisibilityChoice(Protocol):
+    """The parameters by which a read says what it may see."""
+
+    @property
+    def visibility(self) -> str | None:
+        """Exactly this visibility."""
+        ...
+
+    @property
+    def include_internal(self) -> bool:
+        """Internal rows too."""
+        ...
+
+    @property
+    def include_system(self) -> bool:
+        """System rows too; `ForbiddenError` for every key."""
+        ...
+
+
+def visible(params: VisibilityChoice, call: CallContext) -> frozenset[str]:
+    """The visibilities that a read shows: public alone unless it asks for more."""
+    if params.include_system:
+        refuse_system("system", call)
+    refuse_system(params.visibility, call)
+    if params.visibility is not None:
+        return frozenset({params.visibility})
+    wider = [("internal", params.include_internal), ("system", params.include_system)]
+    return frozenset({"public", *(name for name, asked in wider if asked)})

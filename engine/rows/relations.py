@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from contract.doors.relations import RelateItem
+from contract.doors.relations import NewRelation
 from contract.refusals import Refusal
-from engine.rows.documents import RELATION_KEYS, ordered, same
-from engine.rows.guards import CONTAINS_SUBTYPE, is_vfs_row, refuse_system, refuse_vfs_subtype
 from engine.doors.registry import CallContext, Document
 from engine.records import Entity, Relation
+from engine.rows.documents import RELATION_KEYS, ordered, same
+from engine.rows.guards import CONTAINS_SUBTYPE, is_vfs_row, refuse_system, refuse_vfs_subtype
 
 if TYPE_CHECKING:
     from engine.transaction import Transaction
+    from engine.view import View
 
 # The parameters of a relation that an existing edge may differ in: attribute -> wire name.
 _COMPARED = {
@@ -26,15 +27,15 @@ _COMPARED = {
 }
 
 
-def relate_pair(txn: Transaction, item: RelateItem, call: CallContext) -> Document:
+def relate_pair(txn: Transaction, item: NewRelation, call: CallContext, *, relation_id: str | None = None) -> Document:
     """Adds one relation (and its reverse, when `bidirectional`), or finds the one of these ends, type and subtype.
 
     The receipt of a found one has `existed: true` and `differs`, the given fields that the stored edge has otherwise.
-    `EntityNotFoundError` names the missing end.
+    `EntityNotFoundError` names the missing end. `relation_id` None makes an id; a reverse edge always gets a made one.
     """
     refuse_vfs_subtype(item.subtype, "Containment follows the paths: use `vfs.writeFile`.")
     refuse_system(item.visibility, call)
-    source, target = _end(txn, "from", item.from_), _end(txn, "to", item.to)
+    source, target = end_of(txn, "from", item.from_), end_of(txn, "to", item.to)
     if item.type == "contains" and is_vfs_row(source.doc) and is_vfs_row(target.doc):
         raise Refusal(
             "EngineOwnedRecordError",
@@ -42,7 +43,7 @@ def relate_pair(txn: Transaction, item: RelateItem, call: CallContext) -> Docume
             cure="Containment follows the paths: use `vfs.writeFile`, or relate with another type.",
             details={"from": source.id, "to": target.id},
         )
-    receipt = _relate_one(txn, item, call, source, target, item.id)
+    receipt = _relate_one(txn, item, call, source, target, relation_id)
     if item.bidirectional:
         reverse = _relate_one(txn, item, call, target, source, None)
         receipt["reverseId"] = reverse["id"]
@@ -51,20 +52,21 @@ def relate_pair(txn: Transaction, item: RelateItem, call: CallContext) -> Docume
     return receipt
 
 
-def _end(txn: Transaction, name: str, entity_id: str) -> Entity:
-    entity = txn.entity(entity_id)
+def end_of(view: View, name: str, entity_id: str) -> Entity:
+    """The entity at one end of an edge; `EntityNotFoundError` names the parameter (`name`) and the id."""
+    entity = view.entity(entity_id)
     if entity is None:
         raise Refusal(
             "EntityNotFoundError",
             f'{name}: the brain has no entity "{entity_id}".',
-            cure="Add both ends before relating them.",
+            cure="Add the entity first, or correct the id.",
             details={"endpoint": name, "id": entity_id},
         )
     return entity
 
 
 def _relate_one(
-    txn: Transaction, item: RelateItem, call: CallContext, source: Entity, target: Entity, given_id: str | None
+    txn: Transaction, item: NewRelation, call: CallContext, source: Entity, target: Entity, given_id: str | None
 ) -> Document:
     existing = txn.relation_between(source.iid, target.iid, item.type, item.subtype)
     if existing is not None:
@@ -101,7 +103,7 @@ def _relate_one(
     return {"id": relation.id, "_rev": 1}
 
 
-def _found(existing: Relation, item: RelateItem) -> Document:
+def _found(existing: Relation, item: NewRelation) -> Document:
     given = {wire: getattr(item, name) for name, wire in _COMPARED.items() if getattr(item, name) is not None}
     differs = [wire for wire, value in given.items() if not same(value, existing.doc.get(wire))]
     return {

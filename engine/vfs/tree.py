@@ -13,11 +13,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from engine.rows.contents import content_of, embedding_state
-from engine.rows.documents import ENTITY_KEYS, RELATION_KEYS, ordered, same
-from engine.rows.guards import CONTAINS_SUBTYPE, DIRECTORY_SUBTYPE, FILE_SUBTYPE, ROOT_SUBTYPE, VFS_METADATA_KEYS
 from engine.doors.registry import CallContext, Document
-from engine.records import KEEP, Entity
+from engine.records import KEEP, Entity, Keep
+from engine.rows.contents import content_of, embedding_state
+from engine.rows.documents import ENTITY_KEYS, RELATION_KEYS, ordered, same, text_of_data
+from engine.rows.entities import stored_state
+from engine.rows.guards import CONTAINS_SUBTYPE, DIRECTORY_SUBTYPE, FILE_SUBTYPE, ROOT_SUBTYPE, VFS_METADATA_KEYS
 from engine.vfs.errors import Code, shown, vfs_error
 from engine.vfs.media import is_text_type, noun_type_of, text_of
 from engine.vfs.paths import ROOT, ancestors_of, name_of, parent_of
@@ -118,7 +119,7 @@ def _whole_points(head: bytes) -> bytes:
 
 
 def ensure_directory(txn: Transaction, path: str, call: CallContext) -> Entity:
-    """The directory at a clean path, made with everything above it that is missing; ENOTDIR when a file is in the way."""
+    """The directory at a clean path, made with what is missing above it; ENOTDIR when a file is in the way."""
     found = node_at(txn, path)
     if found is not None:
         if is_file(found):
@@ -151,7 +152,7 @@ def write_file(txn: Transaction, file: FileWrite, call: CallContext) -> Document
     if existing is None:
         parent = ensure_directory(txn, parent_of(file.path), call)
         txn.put_blob(file.content)
-        content = content_of(txn, call, text if text and text.strip() else None, None)
+        content = content_of(txn, call, text_of_data(text), None)
         doc = _row(
             txn,
             call.new_id(),
@@ -177,9 +178,10 @@ def _rewrite(
     metadata = {key: value for key, value in {**before, **file.metadata, **own}.items() if key not in stale}
     wanted = {**existing.doc, "type": noun_type_of(file.media_type), "data": text or None, "metadata": metadata}
     doc = ordered(wanted, ENTITY_KEYS)
-    content = KEEP if same(doc.get("data"), existing.doc.get("data")) else _text_content(txn, text, call)
-    state = _state_after(txn, existing, content, call)
-    if content is KEEP and same(doc, existing.doc):
+    same_text = same(doc.get("data"), existing.doc.get("data"))
+    content = KEEP if same_text else content_of(txn, call, text_of_data(text), None)
+    state = stored_state(txn, existing, call) if isinstance(content, Keep) else embedding_state(content, call)
+    if same_text and same(doc, existing.doc):
         return {"embedding": state, "changed": False}
     if not same_bytes:
         txn.put_blob(file.content)
@@ -203,7 +205,7 @@ def _file_metadata(file: FileWrite, sha256: str, text: str | None, now_ms: int) 
     return own if text is None else own | {"indexedBytes": len(text.encode())}
 
 
-def _row(txn: Transaction, entity_id: str, **fields: Any) -> Document:
+def _row(txn: Transaction, entity_id: str, **fields: object) -> Document:
     """A new row of the tree, `fields` being those of an entity."""
     stamps = {"createdAt": txn.now_ms, "updatedAt": txn.now_ms, "_rev": 1}
     return ordered({"id": entity_id, **fields, **stamps}, ENTITY_KEYS)

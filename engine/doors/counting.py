@@ -1,0 +1,72 @@
+"""The doors that say where the brain stands and how much it holds: counts now generation."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from contract.doors.queries import CountsParams
+from contract.doors.time import GenerationParams, NowParams
+from engine.doors.registry import CallContext, Document, Lane, reads
+from engine.records import CountRow
+
+if TYPE_CHECKING:
+    from engine.view import View
+
+
+@reads("now", lane=Lane.INLINE)
+def now(view: View, params: NowParams, call: CallContext) -> Document:
+    """The generation and the instant of its commit, ms."""
+    return {"generation": view.generation, "timestamp": view.at_ms}
+
+
+@reads("generation", lane=Lane.INLINE)
+def generation(view: View, params: GenerationParams, call: CallContext) -> Document:
+    """The generation."""
+    return {"generation": view.generation}
+
+
+@reads("counts")
+def counts(view: View, params: CountsParams, call: CallContext) -> Document:
+    """Public entities (files included) and relations, from the running totals of the generation.
+
+    `by` leaves the other groupings empty; `type` narrows the entities and leaves the relations as they are.
+    """
+    public = [row for row in view.counts() if row.visibility == "public"]
+    entities = [row for row in public if row.kind == "entity" and params.type in (None, row.type)]
+    relations = [row for row in public if row.kind == "relation"]
+
+    def shown(grouping: str) -> bool:
+        return params.by in (None, grouping)
+
+    answer: Document = {
+        "entities": sum(row.count for row in entities),
+        "relations": sum(row.count for row in relations),
+        "byType": _totals(entities, lambda row: row.type) if shown("type") else {},
+        "byRelationType": _totals(relations, lambda row: row.type) if shown("type") else {},
+        "bySubtype": _by_subtype(entities) if shown("subtype") else {},
+        "byRelationSubtype": _by_subtype(relations) if shown("subtype") else {},
+        "generation": view.generation,
+    }
+    if params.by == "service":
+        answer["byService"] = _totals(entities, lambda row: row.service)
+    return answer
+
+
+def _totals(rows: Iterable[CountRow], key: Callable[[CountRow], str | None]) -> dict[str, int]:
+    """Counts by key, sorted; rows without one are left out."""
+    found: dict[str, int] = defaultdict(int)
+    for row in rows:
+        name = key(row)
+        if name is not None:
+            found[name] += row.count
+    return {name: found[name] for name in sorted(found) if found[name]}
+
+
+def _by_subtype(rows: Iterable[CountRow]) -> dict[str, dict[str, int]]:
+    grouped: dict[str, list[CountRow]] = defaultdict(list)
+    for row in rows:
+        grouped[row.type].append(row)
+    totals = {name: _totals(grouped[name], lambda row: row.subtype) for name in sorted(grouped)}
+    return {name: inner for name, inner in totals.items() if inner}

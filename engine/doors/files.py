@@ -1,0 +1,274 @@
+"""The doors of files: vfs.writeFile vfs.readFile vfs.readdir vfs.stat. The tree itself is `engine.vfs.tree`'s."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from contract.doors.vfs import ReaddirParams, ReadFileParams, StatParams, WriteFileParams
+from contract.limits import ANSWER_BYTES_MAX, READ_CHUNK_ROWS_MAX, VFS_INLINE_BYTES_MAX
+from contract.refusals import Refusal
+from engine.doors.registry import CallContext, Document, reads, writes
+from engine.records import Entity
+from engine.rows.documents import text_of_data
+from engine.rows.guards import VFS_METADATA_KEYS
+from engine.vfs.errors import Code, shown, vfs_error
+from engine.vfs.media import MEDIA_TYPE, is_text_type, media_type_of
+from engine.vfs.paths import ROOT, clean_path, name_of, parent_of
+from engine.vfs.tree import (
+    FileWrite,
+    is_file,
+    node_at,
+    required_file,
+    required_node,
+    searchable_text,
+    write_file,
+)
+
+if TYPE_CHECKING:
+    from engine.transaction import Transaction
+    from engine.view import View
+
+# What an entry costs in an answer beside its path and text: keys, hash, numbers.
+ENTRY_BYTES = 256
+_NUL = "\x00"
+
+
+def _texts_of_write(params: WriteFileParams) -> Sequence[str]:
+    """The text of the file, when it is a text file. A fault in the parameters is left for the door to refuse."""
+    try:
+        content = decoded_content(params.content, params.encoding)
+        media_type = params.media_type or media_type_of(params.path, content)
+        text = text_of_data(searchable_text(content, media_type))
+    except Refusal:
+        return []
+    return [] if text is None else [text]
+
+
+@writes("vfs.writeFile", texts=_texts_of_write)
+def write(txn: Transaction, params: WriteFileParams, call: CallContext) -> Document:
+    """Writes one file whole and makes its parents; bytes, type and metadata that are so already change nothing.
+
+    `ifAbsent` on a file that exists is EEXIST; `ifSha` that differs is `RevisionConflictError` with both hashes.
+    """
+    path = clean_path(params.path)
+    existing = node_at(txn, path)
+    if existing is not None and params.if_absent:
+        raise vfs_error(
+            Code.EEXIST,
+            path,
+            f"{shown(path)} exists.",
+            cure="Leave `ifAbsent` out to overwrite it, or use another path.",
+        )
+    _check_sha(existing, path, params.if_sha)
+    content = decoded_content(params.content, params.encoding)
+    media_type = _media_type(params.media_type, path) or media_type_of(name_of(path), content)
+    metadata = params.metadata or {}
+    refuse_owned_keys(metadata)
+    receipt = write_file(txn, FileWrite(path, written_name(params.path), content, media_type, metadata), call)
+    return {**receipt, "mediaType": media_type}
+
+
+def written_name(path: str) -> str:
+    """The last name of a path as the caller spelled it: what lists show, whatever spelling finds the file."""
+    return path.rpartition("/")[2]
+
+
+def refuse_owned_keys(metadata: Document) -> None:
+    """Refuses metadata keys that stand for the file itself, `ReservedFieldError`."""
+    owned = sorted(VFS_METADATA_KEYS & metadata.keys())
+    if owned:
+        raise Refusal(
+            "ReservedFieldError",
+            f'metadata: the key "{owned[0]}" of a file belongs to the engine.',
+            cure="Use another key; path, name, size and their kind follow the file.",
+            details={"path": f"metadata.{owned[0]}", "reserved": sorted(VFS_METADATA_KEYS)},
+        )
+
+
+def decoded_content(content: str, encoding: str) -> bytes:
+    """The bytes of a `content` parameter; base64 must be complete and canonical (RFC 4648, padding included)."""
+    if encoding == "utf-8":
+        return content.encode()
+    try:
+        return base64.b64decode(content, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise Refusal(
+            "ValidationError",
+            f"content: it is not base64: {error}.",
+            cure="Send RFC 4648 base64 with padding and without line breaks, or `encoding: utf-8`.",
+            details={"path": "content"},
+        ) from error
+
+
+def _check_sha(existing: Entity | None, path: str, expected: str | None) -> None:
+    actual = existing.doc["metadata"].get("sha256") if existing is not None else None
+    if expected is not None and expected != actual:
+        raise Refusal(
+            "RevisionConflictError",
+            f"{shown(path)} does not have the sha256 {expected}: "
+            + ("there is no file." if actual is None else f"it has {actual}."),
+            cure="Read the file again and repeat with its `sha256`.",
+            details={"path": path, "expected": expected, "actual": actual},
+        )
+
+
+def _media_type(given: str | None, path: str) -> str | None:
+    if given is None or MEDIA_TYPE.fullmatch(given.partition(";")[0].strip().lower()):
+        return given if given is None else given.strip().lower()
+    raise vfs_error(
+        Code.EINVAL,
+        path,
+        f"mediaType: {given[:128]!a} is no media type.",
+        cure='Give one such as "text/markdown", or leave it out.',
+    )
+
+
+@reads("vfs.readFile")
+def read(view: View, params: ReadFileParams, call: CallContext) -> Document:
+    """The bytes of a file, checked against their hash. Bytes that are not UTF-8 text are refused with their offset."""
+    path = clean_path(params.path)
+    metadata = required_file(view, path).doc["metadata"]
+    size = int(metadata["size"])
+    bound = ANSWER_BYTES_MAX if params.encoding == "utf-8" else ANSWER_BYTES_MAX * 3 // 4
+    if size > bound or (params.max_size is not None and size > params.max_size):
+        raise Refusal(
+            "AnswerTooLargeError",
+            f"{shown(path)} has {size} bytes; {min(bound, params.max_size or bound)} are allowed here.",
+            cure="Read it over HTTP with GET /v1/brains/{brain}/files/<path>, in ranges; or raise `maxSize`.",
+            details={"size": size, "maxSize": params.max_size, "path": path},
+        )
+    content = view.blob(metadata["sha256"])
+    return {
+        "path": path,
+        "content": _text(content, path) if params.encoding == "utf-8" else base64.b64encode(content).decode(),
+        "encoding": params.encoding,
+        "size": size,
+        "mediaType": metadata["mimeType"],
+        "sha256": metadata["sha256"],
+        "generation": view.generation,
+    }
+
+
+def _text(content: bytes, path: str) -> str:
+    try:
+        text = content.decode("utf-8")
+        offset = text.find(_NUL)
+        offset = -1 if offset < 0 else len(text[:offset].encode())
+    except UnicodeDecodeError as error:
+        text, offset = "", error.start
+    if offset >= 0:
+        raise vfs_error(
+            Code.EINVAL,
+            path,
+            f"{shown(path)} is not UTF-8 text: byte {offset} (0x{content[offset]:02x}) is none of a text.",
+            cure="Read it with `encoding: base64`.",
+            offset=offset,
+        )
+    return text
+
+
+@reads("vfs.stat")
+def stat(view: View, params: StatParams, call: CallContext) -> Document:
+    """What is known of a path; opens no blob. `metadata` is the caller's own."""
+    path = clean_path(params.path)
+    node = required_node(view, path)
+    metadata = node.doc["metadata"]
+    own = {key: value for key, value in metadata.items() if key not in VFS_METADATA_KEYS}
+    answer: Document = {
+        "path": path,
+        "kind": "file" if is_file(node) else "directory",
+        "size": metadata.get("size", 0),
+        "entityId": node.id,
+        "ctime": node.doc["createdAt"],
+        "mtime": metadata.get("modified", node.doc["updatedAt"]),
+        "metadata": own,
+    }
+    if is_file(node):
+        answer |= {"mediaType": metadata["mimeType"], "sha256": metadata["sha256"]}
+        if "indexedBytes" in metadata:
+            answer["indexedBytes"] = metadata["indexedBytes"]
+    return answer
+
+
+@reads("vfs.readdir")
+def readdir(view: View, params: ReaddirParams, call: CallContext) -> Document:
+    """Everything below a directory by path, at any depth unless `recursive: false` (A-VFS-04).
+
+    Text files up to 1 MiB come with their text (A-VFS-05), checked against its hash. An answer that would not fit is
+    refused whole. The root of a brain without files is an empty directory.
+    """
+    path = clean_path(params.path)
+    if path != ROOT or node_at(view, path) is not None:
+        node = required_node(view, path)
+        if is_file(node):
+            raise vfs_error(
+                Code.ENOTDIR,
+                path,
+                f"{shown(path)} is a file.",
+                cure="Read it with `vfs.readFile`, or look at `vfs.stat`.",
+            )
+    entries: list[Document] = []
+    total = 0
+    for entry_path, node in _below(view, path, params.recursive, call):
+        entry = _entry(view, entry_path, node, params.include_content)
+        total += ENTRY_BYTES + len(entry_path.encode()) + len(entry.get("content", "").encode())
+        if total > ANSWER_BYTES_MAX:
+            raise _too_large(path, total)
+        entries.append(entry)
+    return {"entries": entries, "generation": view.generation}
+
+
+def _too_large(path: str, total: int) -> Refusal:
+    return Refusal(
+        "AnswerTooLargeError",
+        f"Listing {shown(path)} takes more than {ANSWER_BYTES_MAX} bytes ({total} were reached).",
+        cure="List without texts (`includeContent: false`), one level (`recursive: false`), or a folder further down.",
+        details={"path": path, "bytesMax": ANSWER_BYTES_MAX},
+    )
+
+
+def _below(view: View, directory: str, recursive: bool, call: CallContext) -> Iterator[tuple[str, Entity]]:
+    """Nodes below a directory in path order, read in chunks."""
+    after = ""
+    while True:
+        call.check()
+        chunk = view.paths_under(directory, after, READ_CHUNK_ROWS_MAX)
+        wanted = [(path, iid) for path, iid in chunk if recursive or parent_of(path) == directory]
+        nodes = view.entities_at([iid for _, iid in wanted])
+        yield from ((path, nodes[iid]) for path, iid in wanted)
+        if len(chunk) < READ_CHUNK_ROWS_MAX:
+            return
+        after = chunk[-1][0]
+
+
+def _entry(view: View, path: str, node: Entity, include_content: bool) -> Document:
+    metadata = node.doc["metadata"]
+    entry: Document = {"path": path, "name": metadata["name"], "kind": "file" if is_file(node) else "directory"}
+    if not is_file(node):
+        return entry | {"mtime": node.doc["updatedAt"]}
+    entry |= {
+        "size": metadata["size"],
+        "mediaType": metadata["mimeType"],
+        "mtime": metadata["modified"],
+        "sha256": metadata["sha256"],
+    }
+    return entry | _content_or_reason(view, node, include_content)
+
+
+def _content_or_reason(view: View, node: Entity, include_content: bool) -> Document:
+    """The text of a file, or why it is not here."""
+    metadata = node.doc["metadata"]
+    if not include_content:
+        return {"contentAbsent": "not asked for"}
+    if not is_text_type(metadata["mimeType"]):
+        return {"contentAbsent": f"not text: {metadata['mimeType']}"}
+    if metadata["size"] > VFS_INLINE_BYTES_MAX:
+        return {"contentAbsent": f"larger than {VFS_INLINE_BYTES_MAX} bytes"}
+    try:
+        text = view.blob(metadata["sha256"]).decode("utf-8")
+    except UnicodeDecodeError as error:
+        return {"contentAbsent": f"not UTF-8 at byte {error.start}"}
+    return {"contentAbsent": "holds a NUL character"} if _NUL in text else {"content": text}

@@ -1,0 +1,35 @@
+"""The doors that search: find similar. The plan is `engine.plan`'s; here is what each wants embedded first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from contract.doors.queries import FindParams, SimilarParams, TextTarget
+from engine.doors.registry import CallContext, Document, reads
+from engine.plan import run_find, run_similar
+
+if TYPE_CHECKING:
+    from engine.view import View
+
+
+def _texts_of_find(params: FindParams) -> Sequence[str]:
+    """The query, unless its words alone are asked for or a vector stands for its meaning."""
+    wanted = params.query is not None and params.vector is None and params.search_mode != "text"
+    return [params.query] if wanted and params.query is not None else []
+
+
+def _texts_of_similar(params: SimilarParams) -> Sequence[str]:
+    return [params.to.text] if isinstance(params.to, TextTarget) else []
+
+
+@reads("find", texts=_texts_of_find)
+def find(view: View, params: FindParams, call: CallContext) -> Document:
+    """Entities by words, meaning, vector and fields; see `run_find`."""
+    return run_find(view, params, call)
+
+
+@reads("similar", texts=_texts_of_similar)
+def similar(view: View, params: SimilarParams, call: CallContext) -> Document:
+    """Entities nearest to an entity, a vector or a text; see `run_similar`."""
+    return run_similar(view, params, call)
