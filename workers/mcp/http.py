@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import msgspec
 
+from workers.mcp.caller import Caller
 from workers.mcp.jsonrpc import Code, Incoming, RpcError, parse
-from workers.mcp.session import REVISION, Caller, Session
+from workers.mcp.session import REVISION, Session
 
 # What the identity alone decides is asked first for every method but this one, whose own call asks it.
 ASKS_IDENTITY_ITSELF = frozenset({"tools/call", "initialize"})

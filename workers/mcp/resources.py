@@ -14,6 +14,7 @@ from contract.server import RESOURCES, ResourceTemplate
 
 from contract.codec import encode
 from ipc.link import Reply
+from workers.mcp.caller import Caller
 from workers.mcp.jsonrpc import Code, RpcError, one_line
 from workers.mcp.skills import about
 from workers.routes import BRAIN_GRAMMAR, percent_decoded
@@ -28,7 +29,7 @@ _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01
 class Reads(Protocol):
     """How the session calls a reading door for a caller."""
 
-    def __call__(self, door: str, brain: str | None, document: dict[str, Any], caller: Any) -> Awaitable[Reply]:
+    def __call__(self, door: str, brain: str | None, document: dict[str, Any], caller: Caller) -> Awaitable[Reply]:
         """The reply of the door."""
         ...
 
@@ -40,7 +41,7 @@ class Resources:
         self._read = read
         self._attach = attach
 
-    async def listing(self, caller: Any) -> bytes:
+    async def listing(self, caller: Caller) -> bytes:
         """The skills of the one brain that the caller reaches.
 
         A store that cannot be read is an error, not an empty list.
@@ -74,7 +75,7 @@ class Resources:
         ]
         return encode({"resourceTemplates": found}, "json")
 
-    async def read(self, uri: str, caller: Any) -> bytes:
+    async def read(self, uri: str, caller: Caller) -> bytes:
         """The contents of one resource.
 
         Raises `RpcError`: -32602 for an URI that is refused, -32002 for one that is not there.
@@ -97,7 +98,7 @@ class Resources:
         raise _not_found(uri)
 
     async def _read_template(
-        self, template: ResourceTemplate, values: Mapping[str, str], uri: str, caller: Any
+        self, template: ResourceTemplate, values: Mapping[str, str], uri: str, caller: Caller
     ) -> bytes:
         params: dict[str, Any] = dict(values)
         brain = params.pop("brain")
@@ -109,7 +110,7 @@ class Resources:
         content = {"uri": uri, "mimeType": JSON_TYPE, "text": reply.body.decode()}
         return one_line(encode({"contents": [content]}, "json"))
 
-    async def _brains(self, caller: Any) -> list[str]:
+    async def _brains(self, caller: Caller) -> list[str]:
         reply = await self._read(self._attach, None, {}, caller)
         if reply.refusal is not None:
             raise _refused(reply.refusal, None)

@@ -21,6 +21,7 @@ from contract.refusals import CATALOGUE, Refusal
 from ipc.link import Link, Reply
 from workers.dispatch import Call, Request, Stopwatch, begin, status_of, submit, timeout_ms_of
 from workers.mcp.arguments import read_arguments
+from workers.mcp.caller import Caller
 from workers.mcp.catalogue import Catalogue
 from workers.mcp.jsonrpc import Code, Incoming, RequestId, RpcError, one_line, parse, response
 from workers.mcp.resources import Resources
@@ -29,24 +30,10 @@ from workers.mcp.results import document_result, refusal_result, tool_result
 REVISION = "2025-06-18"
 TRANSPORT = "mcp"
 ATTACH = "server.attach"
-ADMIT = "server.admit"
+# Any server door that judges the credential would do; this one costs the supervisor nothing else.
+WHO = "server.health"
 META_VERSION = "brainy/protocolVersion"
 META_INSTRUCTIONS = "brainy/instructions"
-
-
-class Caller(msgspec.Struct, frozen=True, kw_only=True):
-    """Who speaks: the credential as the transport got it, and what the connection asked of the lists.
-
-    `no_key` is the refusal of every tool call when there is no credential. `identity_is_status` says that the
-    transport reports identity failures by itself (HTTP 401), so that they leave the session as `IdentityError`.
-    """
-
-    credential: str | None
-    no_key: Refusal
-    peer: str | None = None
-    doors: str | None = None
-    detail: str | None = None
-    identity_is_status: bool = False
 
 
 class IdentityError(Exception):
@@ -108,7 +95,7 @@ class Session:
 
     async def admit(self, caller: Caller) -> None:
         """Return when the supervisor knows the credential, or cannot be asked; raises `IdentityError` otherwise."""
-        await self._read(ADMIT, None, {}, caller)
+        await self._read(WHO, None, {}, caller)
 
     def _crashed(self, request_id: RequestId, error: Exception) -> bytes:
         reference = self._new_key()
@@ -171,7 +158,7 @@ class Session:
             return refusal_result(caller.no_key.document(), watch.ms())
         try:
             if local is not None:
-                admitted = await self._read(ADMIT, None, {}, caller)
+                admitted = await self._read(WHO, None, {}, caller)
                 if admitted.refusal is not None:
                     return tool_result(admitted)
                 return document_result(encode(local(params.get("arguments")), "json"), {"ms": watch.ms()})

@@ -9,9 +9,10 @@ from typing import Protocol
 
 import trio
 
+from workers.mcp.caller import Caller
 from workers.mcp.jsonrpc import Code, Incoming, RequestId, RpcError, parse
 from workers.mcp.lines import LINE_BYTES_MAX, Lines, Overlong
-from workers.mcp.session import Caller, Session
+from workers.mcp.session import Session
 
 READ_BYTES = 64 * 1024
 # More messages than this in work and the reader waits: the pipe is the queue.
