@@ -25,9 +25,8 @@ from typing import Any, Final
 
 import re2
 
-from contract.limits import PATTERN_BYTES_MAX
 from contract.refusals import Refusal
-from contract.where import AllOf, AnyOf, Not, Test, Tree
+from contract.where import STANDARD_FIELDS, AllOf, AnyOf, Node, Not, Pattern, Test
 
 Document = Mapping[str, Any]
 ValueTest = Callable[[Any], bool]
@@ -43,11 +42,6 @@ class Missing:
 
 MISSING: Final = Missing()
 
-STANDARD_FIELDS: Final = frozenset(
-    ("type", "subtype", "service", "createdAt", "updatedAt", "confidence", "weight", "createdBy", "visibility", "_rev")
-)
-"""Fields read from the top of the record; every other name is a path into `metadata`. `noun` is `type`."""
-
 STANDARD_DEFAULTS: Final[Mapping[str, Any]] = {"visibility": "public", "_rev": 1}
 
 NEGATIONS: Final[Mapping[str, str]] = {"notEquals": "equals", "noneOf": "oneOf", "excludes": "contains"}
@@ -57,7 +51,7 @@ REGEX_MEMORY_BYTES = 2 * 1024 * 1024
 """Memory one compiled pattern may take; RE2 refuses to compile beyond it."""
 
 
-def matches(tree: Tree, document: Document) -> bool:
+def matches(tree: Node, document: Document) -> bool:
     """Tells whether a record satisfies a filter. `document` is the public entity document; its `metadata` may be absent.
 
     FilterTypeError when a `matches` pattern cannot be compiled. For many documents, use `predicate` once.
@@ -65,17 +59,17 @@ def matches(tree: Tree, document: Document) -> bool:
     return predicate(tree)(document)
 
 
-def predicate(tree: Tree) -> Predicate:
+def predicate(tree: Node) -> Predicate:
     """Compiles a filter; the result is `matches` for that tree. Refuses as `matches` does, before any document is seen."""
     match tree:
-        case AllOf(nodes=nodes):
-            every = [predicate(node) for node in nodes]
+        case AllOf(parts=parts):
+            every = [predicate(part) for part in parts]
             return lambda document: all(test(document) for test in every)
-        case AnyOf(nodes=nodes):
-            some = [predicate(node) for node in nodes]
+        case AnyOf(parts=parts):
+            some = [predicate(part) for part in parts]
             return lambda document: any(test(document) for test in some)
-        case Not(node=node):
-            inner = predicate(node)
+        case Not(part=part):
+            inner = predicate(part)
             return lambda document: not inner(document)
         case Test(field=field, op=op, operand=operand):
             test_value = value_test(op, operand)
@@ -85,8 +79,6 @@ def predicate(tree: Tree) -> Predicate:
 
 def field_value(document: Document, field: str) -> Any:
     """Gives the value a filter sees under a field name, `MISSING` when the record has none."""
-    if field == "noun":
-        field = "type"
     if field in STANDARD_FIELDS:
         return document.get(field, STANDARD_DEFAULTS.get(field, MISSING))
     metadata = document.get("metadata")
@@ -228,9 +220,8 @@ def _exists(operand: bool) -> ValueTest:
     return lambda value: (value is not MISSING and value is not None) == operand
 
 
-def _matches(operand: Any) -> ValueTest:
-    pattern, flags = (operand, "") if isinstance(operand, str) else (operand["pattern"], operand.get("flags", ""))
-    search = compile_pattern(pattern, flags).search
+def _matches(operand: Pattern) -> ValueTest:
+    search = compile_pattern(operand).search
     return lambda value: isinstance(value, str) and search(value) is not None
 
 
@@ -253,24 +244,22 @@ _MAKERS: Final[Mapping[str, Callable[[Any], ValueTest]]] = {
 
 
 @lru_cache(maxsize=256)
-def compile_pattern(pattern: str, flags: str = "") -> Any:
-    """Compiles RE2 syntax; `flags` is "" or "i". Linear time whatever the pattern and text.
+def compile_pattern(asked: Pattern) -> Any:
+    """Compiles RE2 syntax. Linear time whatever the pattern and the text.
 
-    FilterTypeError for a pattern over 1 KiB of UTF-8, one that RE2 cannot hold in its memory bound, and one with
-    look-around or a back-reference, which are named.
+    FilterTypeError for a pattern that RE2 cannot read or cannot hold in its memory bound; look-around and
+    back-references are named, because other languages have them.
     """
-    if len(pattern.encode()) > PATTERN_BYTES_MAX:
-        raise _pattern_refusal(pattern, f"it is longer than {PATTERN_BYTES_MAX} bytes", "Shorten it.")
-    if flags not in ("", "i"):
-        raise _pattern_refusal(pattern, f'it has the flags "{flags}"', 'The only flag is "i".')
     options = re2.Options()
     options.max_mem = REGEX_MEMORY_BYTES
     options.log_errors = False
-    options.case_sensitive = flags != "i"
+    options.case_sensitive = not asked.ignore_case
     try:
-        return re2.compile(pattern, options)
+        return re2.compile(asked.pattern, options)
     except re2.error as error:
-        raise _pattern_refusal(pattern, _pattern_fault(error), "Write it in RE2 syntax.") from error
+        shown = asked.pattern if len(asked.pattern) <= 200 else f"{asked.pattern[:200]}…"
+        told = f'The pattern "{shown}" of `matches` cannot be used: {_pattern_fault(error)}.'
+        raise Refusal("FilterTypeError", told, cure="Write the pattern in RE2 syntax.") from error
 
 
 def _pattern_fault(error: Exception) -> str:
@@ -281,8 +270,3 @@ def _pattern_fault(error: Exception) -> str:
     if "invalid escape sequence" in text and text[-1:].isdigit():
         return f"a back-reference is not served ({text})"
     return text or "it cannot be compiled"
-
-
-def _pattern_refusal(pattern: str, why: str, cure: str) -> Refusal:
-    shown = pattern if len(pattern) <= 200 else f"{pattern[:200]}…"
-    return Refusal("FilterTypeError", f'The pattern "{shown}" of `matches` cannot be used: {why}. {cure}')

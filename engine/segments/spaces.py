@@ -1,0 +1,139 @@
+"""The vectors of one space while the brain is open: sealed blocks, a growing tail, and where each content's row is.
+
+Rows are numbered in the order of arrival; sealing and merging keep the order, so a row's number never changes. A content
+keeps its first vector of a space.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.segments.vectors import Block, Ints, Matrix
+
+FULL_SCAN_SHARE = 0.3
+"""Share of the rows from which one product over everything is cheaper than gathering (measured: between 0.3 and 0.4)."""
+
+GATHER_ROWS_MAX = 4096
+"""Rows gathered at a time: the copy then stays in the processor's cache (measured cliff at about 5,000 rows of 384)."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpaceRows:
+    """The rows of one space at one moment; `row_of_cid` may know later rows, which are not part of it."""
+
+    dimensions: int
+    blocks: tuple[Block, ...]
+    tail: Block
+    row_of_cid: Ints
+
+    @property
+    def count(self) -> int:
+        """How many rows there are."""
+        return sum(len(block) for block in self.blocks) + len(self.tail)
+
+    def rows_of(self, cids: Ints) -> Ints:
+        """Gives the row of each content, -1 where it has no vector in this space."""
+        known = np.minimum(cids, len(self.row_of_cid) - 1)
+        rows = np.where(known == cids, self.row_of_cid[known], -1)
+        return np.where(rows < self.count, rows, -1)
+
+    def row(self, row: int) -> Matrix:
+        """The unit vector of a row."""
+        for block in (*self.blocks, self.tail):
+            if row < len(block):
+                return block.rows[row]
+            row -= len(block)
+        raise IndexError("no such row")
+
+    def products(self, query: Matrix, rows: Ints) -> NDArray[np.float32]:
+        """Gives the inner product of a unit vector with each of these rows, float32, exactly over every one of them."""
+        if len(rows) > FULL_SCAN_SHARE * self.count:
+            everything = np.concatenate([block.rows @ query for block in (*self.blocks, self.tail)])
+            return np.asarray(everything[rows], dtype=np.float32)
+        products = np.empty(len(rows), dtype=np.float32)
+        low = 0
+        for block in (*self.blocks, self.tail):
+            inside = np.flatnonzero((rows >= low) & (rows < low + len(block)))
+            for start in range(0, len(inside), GATHER_ROWS_MAX):
+                part = inside[start : start + GATHER_ROWS_MAX]
+                products[part] = block.rows[rows[part] - low] @ query
+            low += len(block)
+        return products
+
+
+class GrowingSpace:
+    """The writer's side of one space. Calls are serialised by the caller."""
+
+    def __init__(self, dimensions: int) -> None:
+        self.dimensions = dimensions
+        self._blocks: tuple[Block, ...] = ()
+        self._sealed_count = 0
+        self._cids = np.empty(0, np.int64)
+        self._rows = np.empty((0, dimensions), np.float32)
+        self._row_of_cid = np.full(1024, -1, dtype=np.int64)
+        self.tail_count = 0
+
+    def add(self, cid: int, row: Matrix) -> None:
+        """Takes one unit vector."""
+        if self.tail_count == len(self._cids):
+            capacity = max(64, 2 * self.tail_count)
+            self._cids = _grown(self._cids, capacity)
+            self._rows = _grown(self._rows, capacity)
+        self._cids[self.tail_count] = cid
+        self._rows[self.tail_count] = row
+        self._reserve(cid)
+        if self._row_of_cid[cid] < 0:
+            self._row_of_cid[cid] = self._sealed_count + self.tail_count
+        self.tail_count += 1
+
+    def load(self, block: Block) -> None:
+        """Takes a sealed block that follows what is here; the tail must still be empty."""
+        assert not self.tail_count, "blocks are loaded before anything arrives"
+        if len(block):
+            self._reserve(int(block.cids.max()))
+            fresh = self._row_of_cid[block.cids] < 0
+            # Backwards, so that of two rows of one content the first stays.
+            rows = np.arange(self._sealed_count, self._sealed_count + len(block))[fresh]
+            self._row_of_cid[block.cids[fresh][::-1]] = rows[::-1]
+        self._blocks += (block,)
+        self._sealed_count += len(block)
+
+    def seal(self, block: Block) -> None:
+        """Replaces the first rows of the tail by the block that was made of them."""
+        count = len(block)
+        self._cids = self._cids[count:].copy()
+        self._rows = self._rows[count:].copy()
+        self.tail_count -= count
+        self._blocks += (block,)
+        self._sealed_count += count
+
+    def replace(self, blocks: Sequence[Block]) -> None:
+        """Puts merged blocks in the place of those that held the same rows."""
+        assert sum(map(len, blocks)) == self._sealed_count, "a merge keeps every row"
+        self._blocks = tuple(blocks)
+
+    def snapshot(self) -> SpaceRows:
+        """The rows as they are now."""
+        tail = Block(self._cids[: self.tail_count], self._rows[: self.tail_count])
+        return SpaceRows(self.dimensions, self._blocks, tail, self._row_of_cid)
+
+    def _reserve(self, cid: int) -> None:
+        size = len(self._row_of_cid)
+        if cid >= size:
+            grown = np.full(max(2 * size, cid + 1), -1, dtype=np.int64)
+            grown[:size] = self._row_of_cid
+            self._row_of_cid = grown
+
+    def footprint_bytes(self) -> int:
+        """Bytes held in memory, mapped blocks left out."""
+        return self._cids.nbytes + self._rows.nbytes + self._row_of_cid.nbytes
+
+
+def _grown(array: NDArray[np.generic], capacity: int) -> NDArray[np.generic]:
+    grown = np.empty((capacity, *array.shape[1:]), dtype=array.dtype)
+    grown[: len(array)] = array
+    return grown
