@@ -47,9 +47,14 @@ class Assembly:
         self.embed = EmbedLane(observer, clock.monotonic, load_model)
         self.backfill = Backfill(self.embed, observer)
         self.pool = Pool(
-            config.brains, mode=config.writer, budget=budget, clock=clock, observer=observer, on_writer=self.backfill.wake
+            config.brains,
+            mode=config.writer,
+            budget=budget,
+            clock=clock,
+            observer=observer,
+            on_writer=self.backfill.wake,
         )
-        self.runner = Runner(self.pool, self.embed, clock, on_written=self.backfill.wake)
+        self.runner = Runner(self.pool, self.embed, clock, on_written=self.backfill.written)
         lifecycle = Lifecycle(self.pool)
         doors = ServerDoors(
             pool=self.pool,
@@ -81,6 +86,7 @@ class Assembly:
             task_status.started()
 
     async def stop(self) -> None:
-        """Closes every brain, releases the leases (one narrated line each), ends the lanes. After `run` was cancelled."""
+        """Closes every brain, releases the leases (one narrated line each), ends the lanes. After `run` was
+        cancelled."""
         await self.pool.close_all()
         await self.embed.stop()

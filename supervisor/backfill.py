@@ -1,1 +1,100 @@
-"""Vectors for rows that were committed without one: a task that walks the open writer brains at low priority."""
+"""Vectors for rows that were committed without one: one task that walks the open writer brains at low priority.
+
+A brain is looked at after it became a writer and after writes that may have left texts waiting. Each step embeds a few
+texts in the embedding lane behind every caller's, and commits them in the writer lane like any other write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import trio
+
+from contract.refusals import Refusal
+from engine.backfill import attach_job, waiting
+from engine.commit import WriteOutcome
+from engine.records import PendingContent
+from supervisor.embedding import EmbedLane, Urgency
+from supervisor.observe import Level, Observer
+from supervisor.pool import Slot
+
+TEXTS_A_STEP = 16
+"""A caller's text waits behind one step at most: some 0.1 to 0.3 s of the model."""
+GATHER_S = 0.1
+"""Writes come in crowds; one look serves them all."""
+NO_MODEL = "EmbeddingModelUnavailableError"
+ATTACHED = ("done", "none")
+"""Receipts of writes that leave nothing waiting."""
+
+
+class Backfill:
+    """Slots that may have texts waiting. `run` for ever; without a model nothing waits for it."""
+
+    def __init__(self, embed: EmbedLane, observer: Observer) -> None:
+        self._embed = embed
+        self._observer = observer
+        self._due: dict[str, Slot] = {}
+        self._wanted = trio.Event()
+
+    def wake(self, slot: Slot) -> None:
+        """Says that this brain may have texts without a vector."""
+        self._due[slot.name] = slot
+        self._wanted.set()
+
+    def written(self, slot: Slot, answer: Mapping[str, Any]) -> None:
+        """A write was answered; its receipt says when it left nothing to do."""
+        if answer.get("embedding") not in ATTACHED:
+            self.wake(slot)
+
+    async def run(self) -> None:
+        """Takes the due brains in turn, one step each, until none is due; then waits."""
+        while True:
+            await self._wanted.wait()
+            self._wanted = trio.Event()
+            await trio.sleep(GATHER_S)
+            while self._due:
+                for name, slot in list(self._due.items()):
+                    if not await self._step(slot):
+                        self._due.pop(name, None)
+
+    async def _step(self, slot: Slot) -> bool:
+        """One step; False when the brain is done for now: nothing waits, no model, no writer, or a failed step."""
+        if not slot.serves(writing=True):
+            return False
+        slot.pins += 1
+        try:
+            return await self._attach(slot)
+        except Refusal as refusal:
+            if refusal.name == NO_MODEL:
+                return False
+            self._observer.observe(
+                "backfill.stopped", Level.WARN, brain=slot.name, refusal=refusal.name, reason=refusal.message
+            )
+            return False
+        except OSError as error:
+            self._observer.observe("backfill.stopped", Level.WARN, brain=slot.name, reason=error)
+            return False
+        finally:
+            slot.unpin()
+
+    async def _attach(self, slot: Slot) -> bool:
+        store, lane = slot.open_store(), slot.lane
+        assert lane is not None, "a slot that serves writes has its lane"
+
+        def look() -> list[PendingContent]:
+            with store.view() as view:
+                return list(waiting(view, limit=TEXTS_A_STEP))
+
+        pending = await trio.to_thread.run_sync(look)
+        if not pending:
+            return False
+        texts = [content.text for content in pending]
+        ran = await self._embed.run(lambda embedder: embedder.embed(texts), Urgency.BACKFILL)
+        model = self._embed.info
+        assert model is not None, "a lane that has embedded has its model"
+        job = attach_job(pending, ran.outcome, model)
+        outcome: WriteOutcome = (await lane.write(job, sum(map(len, ran.outcome)))).outcome
+        if outcome.refusal is not None:
+            raise outcome.refusal
+        return True

@@ -11,6 +11,7 @@ from typing import Any
 
 import trio
 
+from contract.refusals import Refusal
 from engine.clock import Clock
 from ipc.answerer import Answerer
 from ipc.desk import Settings
@@ -26,7 +27,7 @@ from supervisor.observe import Level, Observer
 from supervisor.ready import answers
 from supervisor.serverdoors import HEALTH, Standing
 from supervisor.spawn import Spawner, address_of, bind
-from supervisor.takeover import settle
+from supervisor.takeover import already_served, settle
 from supervisor.watch import KeyWatch
 
 DRAIN_CALLS_S = 8.0
@@ -71,7 +72,7 @@ class Supervisor:
             listens=[listen.address for listen in self._config.listens],
             version=self._version,
             observer=self._observer,
-            unreachable=(ConnectionError, OSError, EndpointError),
+            unreachable=(Refusal, OSError),
             monotonic=self._clock.monotonic,
         )
         try:
@@ -119,7 +120,9 @@ class Supervisor:
             endpoint = Endpoint(runtime_dir(create=True), os.getpid())
         except (EndpointError, OSError) as error:
             raise StartRefusal("RuntimeFolderError", str(error), "", Exit.CONFIG) from error
-        brains = [BrainAt(name, os.path.realpath(path)) for name, path in self._config.brains.items()][:WELCOME_BRAINS_MAX]
+        brains = [BrainAt(name, os.path.realpath(path)) for name, path in self._config.brains.items()][
+            :WELCOME_BRAINS_MAX
+        ]
         settings = Settings(
             version=self._version,
             pid=os.getpid(),
@@ -133,7 +136,9 @@ class Supervisor:
         return Answerer(assembly.gateway.handle, endpoint, settings)
 
     def _on_crash(self, reference: str, error: BaseException) -> None:
-        self._observer.observe("handler.crashed", Level.ERROR, reference=reference, error=type(error).__name__, reason=error)
+        self._observer.observe(
+            "handler.crashed", Level.ERROR, reference=reference, error=type(error).__name__, reason=error
+        )
 
     def _make_spawner(self, answerer: Answerer) -> Spawner:
         return Spawner(
@@ -150,6 +155,8 @@ class Supervisor:
     def _publish(self, endpoint: Endpoint) -> None:
         for name, path in self._config.brains.items():
             if not endpoint.publish(path):
+                if self._config.origin is Origin.STDIO:  # two clients started at once and the other's supervisor won
+                    raise already_served("another supervisor serves this store", ())
                 self._observer.observe("brain.published.elsewhere", Level.WARN, brain=name)
 
     # -- what ends it
@@ -183,7 +190,9 @@ class Supervisor:
             await trio.sleep(LINGER_LOOK_S)
             if answerer.desk.seats():
                 alone_since = self._clock.monotonic()
-            elif self._clock.monotonic() - alone_since >= max(self._config.linger_s, FIRST_CLIENT_S if self._fresh(answerer) else 0):
+            elif self._clock.monotonic() - alone_since >= max(
+                self._config.linger_s, FIRST_CLIENT_S if self._fresh(answerer) else 0
+            ):
                 self._observer.observe("supervisor.alone", linger_s=self._config.linger_s)
                 self._stop.set()
                 return
@@ -218,14 +227,15 @@ class Supervisor:
 
     def _standing(self) -> Standing:
         seats = {seat.peer.pid: seat for seat in (self._answerer.desk.seats() if self._answerer else [])}
-        workers: list[dict[str, Any]] = []
-        for worker in self._spawner.fleet.workers.values() if self._spawner else ():
-            workers.append(_worker(worker, seats.pop(worker.pid, None) if worker.pid else None))
+        slots = self._spawner.fleet.workers.values() if self._spawner else ()
+        workers = [_worker(worker, seats.pop(worker.pid, None) if worker.pid else None) for worker in slots]
         workers.extend(_guest(seat) for seat in seats.values() if seat.peer.kind not in PASSING_KINDS)
         listeners = [address_of(sock) for sock in self._sockets if sock.fileno() >= 0]
         status = self._status
-        if status == "ok" and self._spawner is not None and any(
-            worker.state is not f.State.LIVE for worker in self._spawner.fleet.workers.values()
+        if (
+            status == "ok"
+            and self._spawner is not None
+            and any(worker.state is not f.State.LIVE for worker in self._spawner.fleet.workers.values())
         ):
             status = "degraded"
         return Standing(status, workers, listeners, self._keys.trouble)

@@ -97,8 +97,17 @@ def parse_listen(text: str) -> Listen:
         )
     host, colon, port = where.rpartition(":")
     bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
-    if protocol not in PROTOCOLS or not colon or not bare or (":" in bare and bare == host) or not port.isdecimal() or int(port) > 65_535:
-        raise usage("ListenAddressError", f"--listen {text!r} is not HOST:PORT[,http|h2].", "Example: --listen 127.0.0.1:8300.")
+    if (
+        protocol not in PROTOCOLS
+        or not colon
+        or not bare
+        or (":" in bare and bare == host)
+        or not port.isdecimal()
+        or int(port) > 65_535
+    ):
+        raise usage(
+            "ListenAddressError", f"--listen {text!r} is not HOST:PORT[,http|h2].", "Example: --listen 127.0.0.1:8300."
+        )
     return Listen(bare, int(port), PROTOCOLS[protocol])
 
 
@@ -174,7 +183,11 @@ def positive_number(environ: Mapping[str, str], name: str, *, zero: bool = False
     except ValueError:
         value = -1.0
     if not (value > 0 or (zero and value == 0)) or value == float("inf"):
-        raise usage("EnvironmentValueError", f"{name}={text!r} is not a positive number.", f"Set {name} to a number, or unset it.")
+        raise usage(
+            "EnvironmentValueError",
+            f"{name}={text!r} is not a positive number.",
+            f"Set {name} to a number, or unset it.",
+        )
     return value
 
 

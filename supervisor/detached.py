@@ -15,9 +15,7 @@ def main(arguments: list[str]) -> Exit:
     """Serves the store whose path is the one argument, as the brain `brain`."""
     (path,) = arguments
     return launch(
-        lambda: from_environment(
-            os.environ, Path.home(), brains={"brain": Path(path)}, listens=(), origin=Origin.STDIO
-        )
+        lambda: from_environment(os.environ, Path.home(), brains={"brain": Path(path)}, listens=(), origin=Origin.STDIO)
     )
 
 

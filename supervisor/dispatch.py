@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Container
 from dataclasses import dataclass
 
+import msgspec
+
 from contract.check import later_option
 from contract.door import Access, Disposition, Door, Effect
 from contract.refusals import Refusal
@@ -94,7 +96,9 @@ def check_scope(ask: Ask, known: _Known) -> Refusal | None:
 def check_owner(ask: Ask, _known: _Known) -> Refusal | None:
     """Ruling doors take the owner scope of a minted token, which no static key carries."""
     if ask.door.access is Access.OWNER:
-        return Refusal("PolicyOwnerScopeRequiredError", f"{ask.door.full_name} is a ruling door and needs the owner scope.")
+        return Refusal(
+            "PolicyOwnerScopeRequiredError", f"{ask.door.full_name} is a ruling door and needs the owner scope."
+        )
     return None
 
 
@@ -132,10 +136,12 @@ def admit(ask: Ask, table: KeyTable, brains: Container[str]) -> Grant | Refusal:
     return Grant(identity, ask.brain)
 
 
-def dispose(door: Door, params: object, *, in_process: bool = False) -> Refusal | None:
+def dispose(door: Door, params: msgspec.Struct, *, in_process: bool = False) -> Refusal | None:
     """The last check: what this release does not serve, as a whole door or as an option of one."""
     if door.disposition is Disposition.IN_PROCESS and not in_process:
-        return Refusal("InProcessOnlyError", f"{door.full_name} takes objects of the host program and no call can carry them.")
+        return Refusal(
+            "InProcessOnlyError", f"{door.full_name} takes objects of the host program and no call can carry them."
+        )
     if door.disposition is Disposition.NOT_YET_NATIVE:
         return Refusal(
             "NotYetNativeError",

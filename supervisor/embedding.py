@@ -106,7 +106,8 @@ class EmbedLane:
         return "the model is loading" if self.absence is None else self.absence.message
 
     async def embedded(self, texts: Sequence[str], wait_s: float) -> Embedded:
-        """The vectors of the texts, waiting at most `wait_s` for the model to load and for its turn; never a refusal."""
+        """The vectors of the texts, waiting at most `wait_s` for the model to load and for its turn; never a
+        refusal."""
         wanted = list(dict.fromkeys(texts))
         if not wanted:
             return self.outlook()
@@ -150,7 +151,7 @@ class EmbedLane:
         except Refusal as refusal:
             self._tell(self._became_absent, refusal)
             return
-        except Exception as error:  # noqa: BLE001 - a crash of the model's libraries must leave the other doors serving
+        except Exception as error:
             reason = f"No embedding model could be loaded: {type(error).__name__}: {error}"
             self._tell(self._became_absent, Refusal("EmbeddingModelUnavailableError", reason))
             return

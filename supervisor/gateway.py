@@ -52,7 +52,8 @@ class Arrival:
 
 
 class Gateway:
-    """The handler of the link. `tables` gives the keys in force; `server_doors` and `pool_doors` are served beside the engine's."""
+    """The handler of the link. `tables` gives the keys in force; `server_doors` and `pool_doors` are served beside
+    the engine's."""
 
     def __init__(
         self,
@@ -86,10 +87,10 @@ class Gateway:
             return self._refused(call, refusal, started), b""
         except trio.Cancelled:
             raise
-        except Exception as error:  # noqa: BLE001 - one of the two places where a crash becomes the internal refusal
+        except Exception as error:
             self._crashed(call, error)
-            refusal = Refusal("InternalError", f"{call.door} failed in a way that is a bug of this server.")
-            return self._refused(call, refusal, started), b""
+            bug = Refusal("InternalError", f"{call.door} failed in a way that is a bug of this server.")
+            return self._refused(call, bug, started), b""
         return (
             Answer(
                 id=call.id,
@@ -105,7 +106,11 @@ class Gateway:
     async def _serve(self, arrival: Arrival) -> Done:
         call = arrival.call
         if self.draining:
-            raise Refusal("EngineUnavailableError", "The fleet is stopping and takes no new calls.", details={"retryAfterMs": 1000})
+            raise Refusal(
+                "EngineUnavailableError",
+                "The fleet is stopping and takes no new calls.",
+                details={"retryAfterMs": 1000},
+            )
         server_door = self._server_doors.get(call.door)
         if server_door is not None:
             return Done(codec.encode(await server_door(arrival), call.media))
@@ -185,7 +190,13 @@ class Gateway:
         where = traceback.extract_tb(error.__traceback__)[-1:]
         place = f"{where[0].filename}:{where[0].lineno}" if where else None
         self._observer.observe(
-            "call.crashed", Level.ERROR, door=call.door, brain=call.brain, error=type(error).__name__, reason=error, at=place
+            "call.crashed",
+            Level.ERROR,
+            door=call.door,
+            brain=call.brain,
+            error=type(error).__name__,
+            reason=error,
+            at=place,
         )
 
 

@@ -104,7 +104,9 @@ def parse_brains(text: str) -> tuple[str, ...]:
     names = tuple(text.split(","))
     for name in names:
         if not _PATTERN.match(name):
-            raise ValueError(f"brains {text!r} is not '*' or a comma list of names (letters, digits, '.', '_', '-', '*', '?')")
+            raise ValueError(
+                f"brains {text!r} is not '*' or a comma list of names (letters, digits, '.', '_', '-', '*', '?')"
+            )
     return names
 
 
@@ -119,7 +121,9 @@ def parse_scope(text: str) -> Scope:
 def check_principal(text: str) -> str:
     """The principal as given, or ValueError: 1 to 128 bytes, printable, no white space, not beginning with '#'."""
     if not _PRINCIPAL.match(text) or not text.isprintable() or len(text.encode()) > PRINCIPAL_BYTES_MAX:
-        raise ValueError(f"principal {text[:64]!r} is not 1 to {PRINCIPAL_BYTES_MAX} printable bytes without white space")
+        raise ValueError(
+            f"principal {text[:64]!r} is not 1 to {PRINCIPAL_BYTES_MAX} printable bytes without white space"
+        )
     return text
 
 
@@ -135,13 +139,15 @@ def parse_line(fields: list[str]) -> Identity:
         raise ValueError("the secret begins with 'bk1.', which marks a minted token and never a static key")
     if secret_bits(secret) < SECRET_BITS_MIN:
         raise ValueError(
-            f"the secret holds under {SECRET_BITS_MIN} bits; make one with: brainy keys add {principal} --brains '{brains}' --scope {scope}"
+            f"the secret holds under {SECRET_BITS_MIN} bits; "
+            f"make one with: brainy keys add {principal} --brains '{brains}' --scope {scope}"
         )
     return identity
 
 
 def fields_of(line: str) -> list[str]:
-    """The white-space separated fields before a comment (`#` at the start, or a field of its own that begins with it)."""
+    """The white-space separated fields before a comment (`#` at the start, or a field of its own that begins with
+    it)."""
     fields = line.split()
     for index, text in enumerate(fields):
         if text.startswith("#"):
@@ -177,7 +183,9 @@ def principals(text: str) -> Iterable[Identity]:
 
 def unauthenticated() -> Refusal:
     """One refusal for a missing header, another scheme and an unknown key: no hint which (A-AUTH-04)."""
-    return Refusal("UnauthenticatedError", "This call needs a key that this server knows; none of that kind came with it.")
+    return Refusal(
+        "UnauthenticatedError", "This call needs a key that this server knows; none of that kind came with it."
+    )
 
 
 def bearer(credential: str | None) -> str | None:
@@ -193,7 +201,8 @@ _NOBODY = hashlib.sha256(b"no key has this digest").digest()
 
 
 def verify(credential: str | None, table: KeyTable) -> Identity | Refusal:
-    """The identity behind an Authorization value, or the refusal. Minted tokens have no issuer yet, so none is known."""
+    """The identity behind an Authorization value, or the refusal. Minted tokens have no issuer yet, so none is
+    known."""
     token = bearer(credential)
     if token is not None and token.startswith("bk1."):
         return Refusal("BRAINY_KEY_UNKNOWN_ISSUER", "The token's issuer is not in this server's issuers file.")

@@ -1,4 +1,5 @@
-"""Where engine work runs: the writer lane of a brain, the read lane, the mechanics lane. All bounded, all refusing by name.
+"""Where engine work runs: the writer lane of a brain, the read lane, the mechanics lane. All bounded, all refusing by
+name.
 
 The writer lane is one thread per open writer brain. While a commit syncs, jobs gather; the next commit takes them all
 (up to 256 or 4 MB), so a group costs one sync and nobody waits on purpose. Reads run on a few threads beside it.
@@ -16,6 +17,7 @@ import trio
 
 from contract.limits import GROUP_COMMIT_BYTES_MAX, GROUP_COMMIT_JOBS_MAX
 from contract.refusals import Refusal
+from engine.commit import WriteJob, WriteOutcome
 
 T = TypeVar("T")
 
@@ -39,7 +41,7 @@ def overloaded(lane: str, bound: int) -> Refusal:
 class Writes(Protocol):
     """The part of a store that the writer lane drives."""
 
-    def write(self, jobs: Sequence[Any]) -> Sequence[Any]:
+    def write(self, jobs: Sequence[WriteJob]) -> Sequence[WriteOutcome]:
         """Commits a group; one outcome a job, in order."""
         ...
 
@@ -88,7 +90,7 @@ class WriterLane:
         """Jobs that are queued or running."""
         return self._count
 
-    async def write(self, job: Any, size_bytes: int) -> Ran:
+    async def write(self, job: WriteJob, size_bytes: int) -> Ran:
         """Runs one job in the next group and gives its outcome once it is durable.
 
         A cancelled job that no group has taken is dropped; one that was taken finishes and its outcome is given:
@@ -105,7 +107,9 @@ class WriterLane:
             if pending.claim():
                 self._count -= 1
                 raise
-            with trio.CancelScope(shield=True):  # the commit is on its way: its outcome is worth more than leaving early
+            with trio.CancelScope(
+                shield=True
+            ):  # the commit is on its way: its outcome is worth more than leaving early
                 await pending.done.wait()
         self._count -= 1
         if pending.error is not None:
@@ -205,7 +209,8 @@ class ThreadLane:
 
 
 def deadline_check(deadline: float, monotonic: Callable[[], float], *, in_thread: bool) -> Callable[[], None]:
-    """The check that scans call: raises DeadlineExceededError past the deadline, and cancellation when on a lane's thread."""
+    """The check that scans call: raises DeadlineExceededError past the deadline, and cancellation when on a lane's
+    thread."""
 
     def check() -> None:
         if in_thread:

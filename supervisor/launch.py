@@ -1,4 +1,5 @@
-"""From a configuration to an exit code: log, keys, the trio loop. Shared by `serve`, the starter and the detached one."""
+"""From a configuration to an exit code: log, keys, the trio loop. Shared by `serve`, the starter and the detached
+one."""
 
 from __future__ import annotations
 

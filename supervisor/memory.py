@@ -30,7 +30,9 @@ def cgroup_limit_bytes(root: Path = CGROUP) -> int | None:
     except OSError:
         own = root
     limits = [_number(own / "memory.max"), _number(root / "memory.max"), _number(root / "memory/memory.limit_in_bytes")]
-    found = [limit for limit in limits if limit is not None and limit < 1 << 60]  # v1 says "no limit" as 2^63 less a page
+    found = [
+        limit for limit in limits if limit is not None and limit < 1 << 60
+    ]  # v1 says "no limit" as 2^63 less a page
     return min(found, default=None)
 
 
@@ -49,8 +51,10 @@ def measure_budget(override_bytes: int | None, observer: Observer) -> r.Budget:
         override_bytes=override_bytes,
     )
     if budget.overridden:
-        line = f"pool budget {budget.bytes} bytes by BRAINY_POOL_BUDGET_BYTES, in place of {budget.replaced_bytes} measured"
+        line = f"pool budget {budget.bytes} bytes by BRAINY_POOL_BUDGET_BYTES, not the {budget.replaced_bytes} measured"
         observer.narrate("pool.budget", line)
     elif budget.floored:
-        observer.narrate("pool.budget", f"pool budget floored at {budget.bytes} bytes: no more memory is to be had", Level.WARN)
+        observer.narrate(
+            "pool.budget", f"pool budget floored at {budget.bytes} bytes: no more memory is to be had", Level.WARN
+        )
     return budget

@@ -1,7 +1,8 @@
 """The open brains of this process: opened on first use, one handle each, pinned while a door is in flight, evicted when
 idle or when memory is short. Every door goes through here (A-POOL-01).
 
-A residency is a frozen attach or a writer, never both. The first write of `--writer auto` claims a free lease, waits for
+A residency is a frozen attach or a writer, never both. The first write of `--writer auto` claims a free lease, waits
+for
 the brain's reads to leave and reopens it as writer. Eviction closes the handles and keeps the lease (A-LEASE-10).
 What goes is decided by `residency`; here it is measured and done. All state changes happen on the trio loop.
 """
@@ -55,7 +56,9 @@ class Slot:
 
     def serves(self, *, writing: bool) -> bool:
         """Whether a call can be let in as things stand."""
-        return self.store is not None and not self.moving and self.stale is None and (self.lane is not None or not writing)
+        return (
+            self.store is not None and not self.moving and self.stale is None and (self.lane is not None or not writing)
+        )
 
     def unpin(self) -> None:
         """Lets go of the store; the last one out wakes whoever waits to change the residency."""

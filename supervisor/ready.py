@@ -1,4 +1,5 @@
-"""Whether a listener of ours really answers: one HTTP request for the public health, over the socket a caller would use."""
+"""Whether a listener of ours really answers: one HTTP request for the public health, over the socket a caller would
+use."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Which brains stay open: decisions over numbers, no clock and no disk.
 
-The pool measures and acts; here it is decided when a brain is idle, what goes when memory is short, and how much there is.
+The pool measures and acts; here it is decided when a brain is idle, what goes when memory is short, and how much
+there is.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ BUDGET_BYTES_FLOOR = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Rhythm:
-    """How often a brain is asked: last access and running mean of the intervals, in ms; mean 0 means one access so far."""
+    """How often a brain is asked: last access and running mean of the intervals, in ms; mean 0 means one access so
+    far."""
 
     last_ms: int = 0
     mean_ms: float = 0.0
@@ -77,8 +79,11 @@ class Budget:
     replaced_bytes: int | None = None
 
 
-def budget(*, limit_bytes: int | None, available_bytes: int | None, rss_bytes: int, override_bytes: int | None) -> Budget:
-    """The budget from the reachable limit (cgroup or total memory), the kernel's available figure and our own memory."""
+def budget(
+    *, limit_bytes: int | None, available_bytes: int | None, rss_bytes: int, override_bytes: int | None
+) -> Budget:
+    """The budget from the reachable limit (cgroup or total memory), the kernel's available figure and our own
+    memory."""
     measured = _measured(limit_bytes, available_bytes, rss_bytes)
     if override_bytes is None:
         return measured
@@ -89,10 +94,7 @@ def _measured(limit_bytes: int | None, available_bytes: int | None, rss_bytes: i
     if limit_bytes is None and available_bytes is None:
         return Budget(BUDGET_BYTES_FLOOR, floored=True)
     reachable = limit_bytes if limit_bytes is not None else (available_bytes or 0) + rss_bytes
-    if available_bytes is not None:
-        reachable_now = min(reachable, available_bytes + rss_bytes)
-    else:
-        reachable_now = reachable
+    reachable_now = reachable if available_bytes is None else min(reachable, available_bytes + rss_bytes)
     left = reachable_now - max(RESERVE_BYTES_MIN, reachable // RESERVE_SHARE)
     return Budget(max(left, BUDGET_BYTES_FLOOR), floored=left < BUDGET_BYTES_FLOOR)
 

@@ -1,28 +1,27 @@
 """Runs one admitted door: prepares its texts, holds the brain, picks the lane, gives the encoded answer with its times.
 
-    READ       a view, on the read lane; a point read on the serving loop itself while the brain's reads are fast
-    WRITE      one job of the brain's writer lane, answered once durable
-    MECHANICS  the whole store, on a thread of its own lane
-    MODEL      the local model, in its lane; no store
+READ       a view, on the read lane; a point read on the serving loop itself while the brain's reads are fast
+WRITE      one job of the brain's writer lane, answered once durable
+MECHANICS  the whole store, on a thread of its own lane
+MODEL      the local model, in its lane; no store
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-import msgspec
-
 from contract import codec
-from contract.codec import Media, Vector, VectorEncoding
+from contract.codec import Media, VectorEncoding
 from contract.door import Door
 from contract.limits import ANSWER_BYTES_MAX, EMBED_WAIT_MS
 from contract.refusals import Refusal
 from engine.clock import Clock
 from engine.commit import WriteJob, WriteOutcome
-from engine.doors.registry import CallContext, Embedded, EngineDoor, Kind, Lane
+from engine.doors.points import is_point_read, view_for
+from engine.doors.registry import CallContext, Embedded, EngineDoor, Kind
+from engine.runner import fingerprint
 from supervisor import lanes as ln
 from supervisor.embedding import EmbedLane
 from supervisor.pool import Pool, Slot
@@ -62,7 +61,11 @@ class Runner:
     """The lanes of one supervisor and the way into them."""
 
     def __init__(
-        self, pool: Pool, embed: EmbedLane, clock: Clock, on_written: Callable[[Slot], None] = lambda slot: None
+        self,
+        pool: Pool,
+        embed: EmbedLane,
+        clock: Clock,
+        on_written: Callable[[Slot, Mapping[str, Any]], None] = lambda slot, answer: None,
     ) -> None:
         self._on_written = on_written
         self._pool = pool
@@ -112,7 +115,7 @@ class Runner:
 
     async def _read(self, work: Work, context: CallContext, slot: Slot) -> Done:
         now = int(self._clock.monotonic() * 1000)
-        point = work.engine_door.lane is Lane.INLINE
+        point = is_point_read(work.engine_door, work.params)
         if point and slot.pace.inline(now):
             started = self._clock.monotonic()
             body, generation = self._view(work, replace(context, check=self._check(work, in_thread=False)), slot)
@@ -127,7 +130,7 @@ class Runner:
         return Done(body, ran.queue_ms, ran.engine_ms, generation)
 
     def _view(self, work: Work, context: CallContext, slot: Slot) -> tuple[bytes, int]:
-        with slot.open_store().view() as view:
+        with view_for(slot.open_store(), work.params, context.now_ms) as view:
             answer = work.engine_door.run(view, work.params, context)
             generation = view.generation
         return encode_answer(answer, work), generation
@@ -148,7 +151,7 @@ class Runner:
             self._after_refused_write(slot, outcome.refusal)
             raise outcome.refusal
         assert outcome.answer is not None, "an outcome is an answer or a refusal"
-        self._on_written(slot)
+        self._on_written(slot, outcome.answer)
         return Done(
             encode_answer(outcome.answer, work), ran.queue_ms, ran.engine_ms, outcome.generation, outcome.replayed
         )
@@ -169,7 +172,9 @@ class Runner:
 
     async def _model(self, work: Work) -> Done:
         context = self._told(work, self._embed.outlook())
-        ran = await self._embed.run(lambda model: encode_answer(work.engine_door.run(model, work.params, context), work))
+        ran = await self._embed.run(
+            lambda model: encode_answer(work.engine_door.run(model, work.params, context), work)
+        )
         return Done(ran.outcome, ran.queue_ms, ran.engine_ms)
 
     def _check(self, work: Work, *, in_thread: bool) -> Callable[[], None]:
@@ -192,15 +197,3 @@ def encode_answer(answer: Mapping[str, Any], work: Work) -> bytes:
             details={"bytes": len(body), "bytesMax": ANSWER_BYTES_MAX},
         )
     return body
-
-
-def fingerprint(params: msgspec.Struct) -> bytes:
-    """What makes two bodies the same for idempotency: sha256 over the checked parameters in one canonical form,
-    without the key itself. The order of members does not count, absent and null are one, int and float are two."""
-    bare = msgspec.structs.replace(params, idempotency_key=None) if hasattr(params, "idempotency_key") else params
-    return hashlib.sha256(msgspec.msgpack.encode(bare, enc_hook=_plain, order="sorted")).digest()
-
-
-def _plain(value: object) -> object:
-    assert isinstance(value, Vector), f"parameters hold documents and vectors, not {type(value).__name__}"
-    return value.tolist()

@@ -145,7 +145,8 @@ class ServerDoors:
         return {"outcome": "document", "instructions": text_of(codec.decode(done.body, "msgpack"))}
 
     async def admit(self, arrival: Arrival) -> Mapping[str, Any]:
-        """`{door}` -> `{}` when the credential may call that door on the call's brain: asked before a large body is read."""
+        """`{door}` -> `{}` when the credential may call that door on the call's brain: asked before a large body is
+        read."""
         document = codec.decode(arrival.body, "msgpack") if arrival.body else {}
         name = document.get("door") if isinstance(document, dict) else None
         door = DOORS.get(name) if isinstance(name, str) else None
@@ -159,7 +160,8 @@ class ServerDoors:
         return {}
 
     async def hand_over(self, arrival: Arrival) -> Mapping[str, Any]:
-        """Another supervisor of this user asks for the store: a stdio one yields, a served one says where it listens."""
+        """Another supervisor of this user asks for the store: a stdio one yields, a served one says where it
+        listens."""
         if arrival.peer.kind != "supervisor":
             raise Refusal("ForbiddenError", "Only another supervisor of this user may ask for the store.")
         return self._hand_over()

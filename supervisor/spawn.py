@@ -28,7 +28,15 @@ STALL_S = 2.0
 """A tick that comes this late means that we stood still, not the workers: nobody is judged hung by it."""
 DRAIN_S = 20.0
 """How long workers may take to finish what they hold; the whole stop stays under 30 s (U-01)."""
-SECRETS_OF_OURS = ("BRAINY_KEY", "BRAINY_SERVE_KEYS", "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "LISTEN_FDS", "LISTEN_PID")
+SECRETS_OF_OURS = (
+    "BRAINY_KEY",
+    "BRAINY_SERVE_KEYS",
+    "NOTIFY_SOCKET",
+    "WATCHDOG_USEC",
+    "WATCHDOG_PID",
+    "LISTEN_FDS",
+    "LISTEN_PID",
+)
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -139,8 +147,8 @@ class Spawner:
         await self._all_gone()
 
     async def _all_gone(self) -> None:
-        while self._processes:
-            await trio.sleep(0.02)
+        while self._processes:  # noqa: ASYNC110 - ends of processes are seen by their own tasks
+            await trio.sleep(0.02)  # bounded by the caller; a process table has no event to wait for
 
     def _forgive(self, now: float) -> None:
         for worker in self.fleet.workers.values():
@@ -159,7 +167,9 @@ class Spawner:
         elif isinstance(action, f.Kill):
             process = self._processes.get(action.slot)
             if process is not None and process.returncode is None:
-                self._observer.observe("worker.killed", Level.WARN, slot=action.slot, pid=process.pid, reason=action.reason)
+                self._observer.observe(
+                    "worker.killed", Level.WARN, slot=action.slot, pid=process.pid, reason=action.reason
+                )
                 process.kill()
         else:
             self._give_up(action.slot)

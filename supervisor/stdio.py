@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import NoReturn
 
 from supervisor.exits import Exit, StartRefusal
 from supervisor.snippets import CLIENTS, Reach
@@ -94,7 +95,9 @@ def reach_supervisor(store: Path) -> str:
     if serving(link):  # two clients started at once: the other one's supervisor won
         return address_of(link)
     told = _tail(link.with_suffix(".log"))
-    raise StartRefusal("EngineUnavailableError", f"no supervisor came up for ./{store}. {told}", "Try: brainy serve", Exit.NOT_RUNNING)
+    raise StartRefusal(
+        "EngineUnavailableError", f"no supervisor came up for ./{store}. {told}", "Try: brainy serve", Exit.NOT_RUNNING
+    )
 
 
 def start_detached(store: Path, log: Path) -> subprocess.Popen[bytes]:
@@ -123,7 +126,7 @@ def _tail(log: Path) -> str:
     return f"It said: {lines[-1]}" if lines else ""
 
 
-def _become_worker(address: str) -> None:
+def _become_worker(address: str) -> NoReturn:
     environment = dict(os.environ)
     environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     command = [sys.executable, "-P", "-m", "workers.mcp", "--endpoint", address]

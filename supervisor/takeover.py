@@ -85,6 +85,8 @@ async def settle(
 ) -> None:
     """Makes room on our stores, or refuses to start (exit ALREADY_SERVED) when the same address is served already."""
     for socket in await trio.to_thread.run_sync(incumbent_sockets, list(paths)):
+        if origin is Origin.STDIO:
+            raise already_served("another supervisor serves this store", ())
         try:
             other = await ask(socket, version)
         except unreachable:
@@ -93,19 +95,26 @@ async def settle(
         if other.yielding:
             observer.observe("supervisor.yields", pid=other.pid)
             until = monotonic() + YIELD_S
-            while serving(socket) and monotonic() < until:
+            while serving(socket) and monotonic() < until:  # noqa: ASYNC110 - another process has no event
                 await trio.sleep(0.05)
             continue
         same = set(listens) & set(other.listeners)
-        if same or origin is Origin.STDIO:
-            raise StartRefusal(
-                "AlreadyServedError",
-                f"process {other.pid} serves this store at {', '.join(sorted(same or set(other.listeners)))} already.",
-                "Use that one, stop it, or serve at another address: brainy serve --listen 127.0.0.1:PORT",
-                Exit.ALREADY_SERVED,
-            )
+        if same:
+            raise already_served(f"process {other.pid} serves this store", sorted(same))
         observer.narrate(
             "supervisor.beside",
-            f"process {other.pid} serves this store at {', '.join(other.listeners)}; here it is read-only while that one writes",
+            f"process {other.pid} serves this store at {', '.join(other.listeners)}; "
+            "here it is read-only while that one writes",
             pid=other.pid,
         )
+
+
+def already_served(who: str, addresses: Sequence[str]) -> StartRefusal:
+    """The refusal to start beside a supervisor that serves the same store at the same address."""
+    where = f" at {', '.join(addresses)}" if addresses else ""
+    return StartRefusal(
+        "AlreadyServedError",
+        f"{who}{where} already.",
+        "Use that one, stop it, or serve at another address: brainy serve --listen 127.0.0.1:PORT",
+        Exit.ALREADY_SERVED,
+    )

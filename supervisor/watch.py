@@ -1,7 +1,8 @@
 """Reading, minting and rereading the keys file.
 
 The file is checked on the descriptor that is then read (A-AUTH-06): a symlink, a FIFO, another owner or a mode that
-lets anyone else in is refused before a byte is read. Once a good table is held it stays held, whatever happens to the file.
+lets anyone else in is refused before a byte is read. Once a good table is held it stays held, whatever happens to the
+file.
 """
 
 from __future__ import annotations
@@ -56,7 +57,9 @@ def _check(found: os.stat_result, path: Path) -> None:
         raise KeysFileUnusable(f"{path} belongs to user {found.st_uid}, not to this one ({os.geteuid()}).")
     mode = stat.S_IMODE(found.st_mode)
     if mode & 0o177:
-        raise KeysFileUnusable(f"{path} has mode {mode:04o}; others could read or change it. Make it private: chmod 600 {path}")
+        raise KeysFileUnusable(
+            f"{path} has mode {mode:04o}; others could read or change it. Make it private: chmod 600 {path}"
+        )
     if found.st_size > FILE_BYTES_MAX:
         raise KeysFileUnusable(f"{path} has {found.st_size} bytes; a keys file has {FILE_BYTES_MAX} at most.")
 
@@ -101,7 +104,9 @@ def mint_first(path: Path, clock: Clock) -> str | None:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except FileExistsError:
         return None
-    text = "# <principal> <secret> <brains> <scope>\n" + key_line(OWNER.principal, secret, "*", OWNER.scope.value) + "\n"
+    text = (
+        "# <principal> <secret> <brains> <scope>\n" + key_line(OWNER.principal, secret, "*", OWNER.scope.value) + "\n"
+    )
     with os.fdopen(fd, "wb") as file:
         file.write(text.encode())
         file.flush()
@@ -129,7 +134,9 @@ class KeyWatch:
             self.table = KeyTable()
         except (KeysFileUnusable, KeysFileError) as error:
             text = str(error) if isinstance(error, KeysFileUnusable) else f"{self.path}, {error}"
-            raise StartRefusal("KeysFileUnusableError", text, "Correct the file, then start again.", Exit.KEYS_UNUSABLE) from error
+            raise StartRefusal(
+                "KeysFileUnusableError", text, "Correct the file, then start again.", Exit.KEYS_UNUSABLE
+            ) from error
 
     def _next(self) -> int:
         self._version += 1

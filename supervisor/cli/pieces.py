@@ -1,0 +1,123 @@
+"""A file cut into pieces that each fit one import call. Pure but for the reading; memory holds one piece at a time.
+
+Rows (jsonl, csv) are cut between records; a csv piece repeats the header. A text cannot be cut without changing what it
+says, so it goes whole and the engine judges its size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+PIECE_BYTES_MAX = 1024 * 1024
+"""One call's content: a commit of this size takes some 100 ms, so other writers are not held up for long."""
+WHOLE_BYTES_MAX = 15 * 1024 * 1024
+"""A text file over this cannot fit one call whatever it says."""
+
+FORMATS = {".md": "md", ".markdown": "md", ".txt": "txt", ".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv"}
+ROWS = frozenset({"jsonl", "csv"})
+
+
+class PieceError(Exception):
+    """A file that cannot be cut or read as its format; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One import call's worth: `lines_before` is what to add to a line number that the answer names."""
+
+    content: str
+    size_bytes: int
+    lines_before: int
+
+
+def files_under(paths: list[Path]) -> tuple[list[tuple[Path, str]], list[Path]]:
+    """Every file to import with the name it is given (relative to its folder), and files of no known format."""
+    found: list[tuple[Path, str]] = []
+    strange: list[Path] = []
+    for path in paths:
+        if path.is_dir():
+            inside = sorted(p for p in path.rglob("*") if p.is_file() and not _hidden(p.relative_to(path)))
+            found += [(p, str(p.relative_to(path))) for p in inside if p.suffix.lower() in FORMATS]
+        elif path.suffix.lower() in FORMATS:
+            found.append((path, path.name))
+        else:
+            strange.append(path)
+    return found, strange
+
+
+def _hidden(path: Path) -> bool:
+    return any(part.startswith(".") for part in path.parts)
+
+
+def format_of(path: Path) -> str:
+    """The import format of a file by its ending."""
+    return FORMATS[path.suffix.lower()]
+
+
+def pieces(path: Path) -> Iterator[Piece]:
+    """The pieces of one file in order; PieceError or OSError when it cannot be read."""
+    kind = format_of(path)
+    with path.open("rb") as file:
+        if kind not in ROWS:
+            data = file.read(WHOLE_BYTES_MAX + 1)
+            if len(data) > WHOLE_BYTES_MAX:
+                raise PieceError(f"it has more than {WHOLE_BYTES_MAX} bytes, which no one call can carry; split it")
+            yield Piece(_text(data, 0), len(data), 0)
+        elif kind == "csv":
+            yield from _rows(file, header=_record(file))
+        else:
+            yield from _rows(file, header=None)
+
+
+def _text(data: bytes, offset: int) -> str:
+    try:
+        return data.decode("utf-8-sig" if offset == 0 else "utf-8")
+    except UnicodeDecodeError as error:
+        raise PieceError(f"it is not UTF-8 at byte {offset + error.start}") from error
+
+
+def _record(file: BinaryIO) -> bytes:
+    """One csv record: a line, and the next ones while a quoted cell is open."""
+    record = file.readline()
+    while record.count(b'"') % 2 and len(record) <= PIECE_BYTES_MAX:
+        more = file.readline()
+        if not more:
+            break
+        record += more
+    return record
+
+
+def _rows(file: BinaryIO, header: bytes | None) -> Iterator[Piece]:
+    start = 0 if header is None else len(header)
+    before = 0
+    gathered: list[bytes] = []
+    size = len(header or b"")
+    lines = 0
+    first = True
+    while record := file.readline() if header is None else _record(file):
+        if gathered and size + len(record) > PIECE_BYTES_MAX:
+            yield _piece(gathered, header, start, before, first=first)
+            first, start, before, lines, size, gathered = (
+                False,
+                start + sum(map(len, gathered)),
+                before + lines,
+                0,
+                len(header or b""),
+                [],
+            )
+        gathered.append(record)
+        size += len(record)
+        lines += record.count(b"\n")
+    if gathered or first:
+        yield _piece(gathered, header, start, before, first=first)
+
+
+def _piece(records: list[bytes], header: bytes | None, start: int, before: int, *, first: bool) -> Piece:
+    body = b"".join(records)
+    head = _text(header, 0) if header is not None else ""
+    if head and not head.endswith("\n") and body:
+        head += "\n"
+    return Piece(head + _text(body, 0 if first and header is None else max(start, 1)), len(body), before)

@@ -1,0 +1,214 @@
+"""How a command reaches a brain: the local supervisor's socket, or a base address over HTTP. One interface for both.
+
+The key is BRAINY_KEY. Over the socket a person of this user needs none; over HTTP it is sent to the address that was
+given and to no other.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol
+from urllib.parse import quote, urlsplit
+
+from contract import codec
+from contract.door import Door, Effect
+from contract.refusals import Refusal
+from supervisor.config import LONE_BRAIN
+from supervisor.exits import Exit, StartRefusal
+
+SOCKETS_TRIED_MAX = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came back: the answer document with `_meta`, or the refusal document."""
+
+    answer: dict[str, Any] | None
+    refusal: dict[str, Any] | None
+
+
+class Remote(Protocol):
+    """Something that takes door calls."""
+
+    async def call(
+        self, door: Door, brain: str, body: Mapping[str, Any], timeout_ms: int, key: str | None = None
+    ) -> Outcome:
+        """One door call; refusals come back as outcomes."""
+        ...
+
+    async def health(self) -> Outcome:
+        """The supervisor's health."""
+        ...
+
+
+def base_url(given: str | None, environ: Mapping[str, str]) -> str | None:
+    """The base address of `--url`, else of BRAINY_URL, without `/mcp`; None for the local socket."""
+    url = given or environ.get("BRAINY_URL")
+    if not url:
+        return None
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.netloc:
+        raise StartRefusal(
+            "UrlError",
+            f"{url!r} is not an http:// or https:// address.",
+            "Example: --url http://127.0.0.1:8300",
+            Exit.CONFIG,
+        )
+    return url.rstrip("/").removesuffix("/mcp")
+
+
+@asynccontextmanager
+async def reach(url: str | None, brain: str | None) -> AsyncIterator[Remote]:
+    """The remote that the options and the environment name. Exit NOT_RUNNING when nothing answers there."""
+    key = os.environ.get("BRAINY_KEY") or None
+    base = base_url(url, os.environ)
+    if base is not None:
+        async with over_http(base, key) as remote:
+            yield remote
+    else:
+        async with over_socket(brain, key) as remote:
+            yield remote
+
+
+class SocketRemote:
+    """The local supervisor over its socket."""
+
+    def __init__(self, link: Any, key: str | None) -> None:  # noqa: ANN401 - a TrioLink, imported late
+        self._link = link
+        self._credential = None if key is None else f"Bearer {key}"
+
+    async def call(
+        self, door: Door, brain: str, body: Mapping[str, Any], timeout_ms: int, key: str | None = None
+    ) -> Outcome:
+        """See `Remote`."""
+        return await self._send(door.full_name, brain, dict(body), door.effect, timeout_ms, key)
+
+    async def health(self) -> Outcome:
+        """See `Remote`."""
+        return await self._send("server.health", None, {}, Effect.READ, 5_000, None)
+
+    async def _send(
+        self, door: str, brain: str | None, body: dict[str, Any], effect: Effect, timeout_ms: int, key: str | None
+    ) -> Outcome:
+        reply = await self._link.call(
+            door=door,
+            brain=brain,
+            credential=self._credential,
+            peer=None,
+            body=codec.encode(body, "msgpack"),
+            media="json",
+            timeout_ms=timeout_ms,
+            key=key,
+            effect=effect,
+            transport="cli",
+        )
+        if reply.refusal is not None:
+            return Outcome(None, dict(reply.refusal))
+        meta = {"ms": reply.ms, "generation": reply.generation, "replayed": reply.replayed or None}
+        answer = json.loads(reply.body)
+        return Outcome({**answer, "_meta": {k: v for k, v in meta.items() if v is not None}}, None)
+
+
+@asynccontextmanager
+async def over_socket(brain: str | None, key: str | None) -> AsyncIterator[SocketRemote]:
+    """The supervisor of ./brain, else any of this user that serves a brain of this name."""
+    from ipc.endpoint import EndpointError, address_of, runtime_dir, serving, socket_path
+    from ipc.frames import Hello
+    from ipc.link_trio import connect
+
+    hello = Hello(kind="cli", pid=os.getpid(), version="cli")
+    try:
+        first = socket_path(LONE_BRAIN)
+        others = sorted(runtime_dir().glob("supervisor-*.sock"))[:SOCKETS_TRIED_MAX]
+    except EndpointError as error:
+        raise StartRefusal("RuntimeFolderError", str(error), "", Exit.CONFIG) from error
+    alive = [path for path in dict.fromkeys([first.resolve(), *others]) if serving(path)]
+    for index, path in enumerate(alive):
+        last = index == len(alive) - 1
+        try:
+            async with connect(address_of(path), hello) as link:
+                if brain is None or last or any(at.name == brain for at in link.welcome.brains):
+                    yield SocketRemote(link, key)
+                    return
+        except Refusal as refusal:
+            if refusal.name != "EngineUnavailableError" or not last:
+                continue
+    raise not_running(
+        "no supervisor of this user is running", "Start one: brainy serve, or give its address: --url http://HOST:PORT"
+    )
+
+
+def not_running(message: str, cure: str) -> StartRefusal:
+    """Nothing answers where the command looked."""
+    return StartRefusal("EngineUnavailableError", f"{message}.", cure, Exit.NOT_RUNNING)
+
+
+class HttpRemote:
+    """A fleet over HTTP."""
+
+    def __init__(self, client: Any, base: str) -> None:  # noqa: ANN401 - an httpx client, imported late
+        self._client = client
+        self._base = base
+
+    async def call(
+        self, door: Door, brain: str, body: Mapping[str, Any], timeout_ms: int, key: str | None = None
+    ) -> Outcome:
+        """See `Remote`."""
+        path, rest = fill_route(door, brain, body)
+        headers = {"Brainy-Timeout-Ms": str(timeout_ms), **({} if key is None else {"Idempotency-Key": key})}
+        if door.method in ("GET", "DELETE"):
+            query = {name: value if isinstance(value, str) else json.dumps(value) for name, value in rest.items()}
+            return await self._send(door.method, path, headers, timeout_ms, params=query)
+        headers["Content-Type"] = "application/json"
+        return await self._send(door.method, path, headers, timeout_ms, content=codec.encode(rest, "json"))
+
+    async def health(self) -> Outcome:
+        """See `Remote`."""
+        return await self._send("GET", "/v1/health", {}, 5_000)
+
+    async def _send(self, method: str, path: str, headers: dict[str, str], timeout_ms: int, **more: Any) -> Outcome:  # noqa: ANN401 - httpx's own keywords
+        import httpx
+
+        try:
+            response = await self._client.request(
+                method, self._base + path, headers=headers, timeout=timeout_ms / 1000 + 5, **more
+            )
+            document = response.json()
+        except httpx.HTTPError as error:
+            raise not_running(
+                f"{self._base} does not answer ({type(error).__name__})",
+                "Start it: brainy serve, or correct the address",
+            ) from error
+        except ValueError as error:
+            raise not_running(f"{self._base} answers something that is not Brainy", "Correct the address") from error
+        if isinstance(document, dict) and "error" in document:
+            return Outcome(None, document["error"])
+        return Outcome(document, None)
+
+
+@asynccontextmanager
+async def over_http(base: str, key: str | None) -> AsyncIterator[HttpRemote]:
+    """A client of one base address. No redirect is followed: the key goes to this address only."""
+    import httpx
+
+    headers = {"Accept": "application/json", **({} if key is None else {"Authorization": f"Bearer {key}"})}
+    async with httpx.AsyncClient(headers=headers, follow_redirects=False, trust_env=False) as client:
+        yield HttpRemote(client, base)
+
+
+def fill_route(door: Door, brain: str, body: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The path of a call with its parameters filled in, each encoded as one segment, and what is left for the body."""
+    rest = dict(body)
+    path = door.route.replace("{brain}", quote(brain, safe=""))
+    for name in door.path_params:
+        value = rest.pop(name, None)
+        if not isinstance(value, str) or not value:
+            raise StartRefusal(
+                "ValidationError", f"{door.full_name} needs {name!r}.", f"Give it: --{name} VALUE", Exit.USAGE
+            )
+        path = path.replace("{" + name + "}", quote(value, safe=""))
+    return path, rest

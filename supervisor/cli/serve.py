@@ -1,0 +1,97 @@
+"""`brainy serve`: the fleet, from the command line."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from supervisor import config as c
+
+
+@click.command(name="serve")
+@click.option(
+    "--listen",
+    "listens",
+    multiple=True,
+    metavar="HOST:PORT[,PROTOCOL]",
+    help=f"Where to listen; {c.DEFAULT_LISTEN} without it. Repeatable.",
+)
+@click.option(
+    "--brain",
+    "brains",
+    multiple=True,
+    metavar="NAME=PATH",
+    help="A brain to serve; ./brain as `brain` without it. Repeatable.",
+)
+@click.option(
+    "--writer",
+    type=click.Choice(["auto", "explicit"]),
+    default="auto",
+    show_default=True,
+    help="Whether a first write claims a free lease, or only the open door does.",
+)
+@click.option(
+    "--workers", "workers", multiple=True, metavar="KIND=COUNT", help="Worker processes of a kind (http). Repeatable."
+)
+@click.option(
+    "--cleartext",
+    multiple=True,
+    metavar="HOST:PORT",
+    help="A public address that may be served without TLS. Repeatable.",
+)
+@click.pass_context
+def command(
+    ctx: click.Context,
+    listens: tuple[str, ...],
+    brains: tuple[str, ...],
+    writer: str,
+    workers: tuple[str, ...],
+    cleartext: tuple[str, ...],
+) -> None:
+    """Serve brains over HTTP and MCP until SIGTERM. Prints `ready http://HOST:PORT` on standard error once it
+    answers."""
+    from supervisor.launch import launch
+
+    ctx.exit(launch(lambda: configure(listens, brains, writer, workers, cleartext)))
+
+
+def configure(
+    listens: tuple[str, ...], brains: tuple[str, ...], writer: str, workers: tuple[str, ...], cleartext: tuple[str, ...]
+) -> c.Config:
+    """The configuration of these options and the environment; StartRefusal for what cannot be served."""
+    from supervisor.cli.stores import check_store
+
+    named = c.parse_brains(brains)
+    if not named:
+        check_store(c.LONE_BRAIN, "Create one: brainy init, or name one: --brain NAME=PATH")
+        named = {"brain": c.LONE_BRAIN}
+    for name, path in named.items():
+        check_store(path, f"Create it: brainy init {path}, or correct --brain {name}=PATH")
+    return c.from_environment(
+        os.environ,
+        Path.home(),
+        brains=named,
+        listens=[c.parse_listen(text) for text in listens or (c.DEFAULT_LISTEN,)],
+        origin=c.Origin.SERVE,
+        writer=c.WriterMode(writer),
+        http_workers=worker_count(workers),
+        cleartext=cleartext,
+    )
+
+
+WORKERS_MAX = 64
+
+
+def worker_count(texts: tuple[str, ...]) -> int:
+    """The number of http workers that `--workers http=N` asks for; 1 by default."""
+    count = 1
+    for text in texts:
+        kind, _, number = text.partition("=")
+        if kind != "http" or not number.isdecimal() or not 1 <= int(number) <= WORKERS_MAX:
+            raise c.usage(
+                "WorkersError", f"--workers {text!r} is not http=1 to http={WORKERS_MAX}.", "Example: --workers http=2"
+            )
+        count = int(number)
+    return count
