@@ -48,7 +48,7 @@ def snake(name: str) -> str:
 _SINGULAR = {"accords": "accord"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Door:
     """One verb. `path` is the suffix below /v1/brains/{brain}; `later` names the options that are not built yet.
 

@@ -43,6 +43,9 @@ NESTING_DEPTH_MAX = _limit(
 BATCH_ITEMS_MAX = _limit(
     "batchItems", 1000, "items", "A batch is one commit and holds the writer for its whole length."
 )
+IMPORT_ROWS_MAX = _limit(
+    "importRows", 20_000, "rows", "One import call is one commit; the command line splits a larger file."
+)
 TRANSACT_OPS_MAX = _limit(
     "transactOps", 1000, "operations", "A transaction is one commit and holds the writer for its whole length."
 )

@@ -47,8 +47,8 @@ class Metric(t.Part, kw_only=True, frozen=True):
         Meta(description="What is computed; stddev and variance are of the sample."),
     ]
     field: Annotated[
-        str | None,
-        Meta(min_length=1, max_length=limits.FIELD_PATH_CHARS_MAX, description="Of which field; count needs none."),
+        Annotated[str, Meta(min_length=1, max_length=limits.FIELD_PATH_CHARS_MAX)] | None,
+        Meta(description="Of which field; count needs none."),
     ] = None
     p: Annotated[t.Unit | None, Meta(description="Which percentile, 0 to 1.")] = None
 
@@ -94,8 +94,8 @@ class AggregateParams(t.Params, kw_only=True, frozen=True):
     where: Annotated[t.WhereFilter | None, Meta(description="Filter on the groups' keys.")] = None
     having: Annotated[t.WhereFilter | None, Meta(description="Filter on the metrics.")] = None
     order_by: Annotated[
-        str | None,
-        Meta(min_length=1, max_length=limits.FIELD_PATH_CHARS_MAX, description="Order by this key or metric."),
+        Annotated[str, Meta(min_length=1, max_length=limits.FIELD_PATH_CHARS_MAX)] | None,
+        Meta(description="Order by this key or metric."),
     ] = None
     order: Annotated[t.Order, Meta(description="Direction of `orderBy`.")] = "asc"
     limit: Annotated[

@@ -88,7 +88,8 @@ class ChangedFields(t.Part, kw_only=True, frozen=True):
     )
     merge: Annotated[bool, Meta(description="False replaces all metadata instead of merging.")] = True
     unset: Annotated[
-        list[t.Text] | None, Meta(max_length=limits.BATCH_ITEMS_MAX, description="Fields or metadata keys to clear.")
+        Annotated[list[t.Text], Meta(max_length=limits.BATCH_ITEMS_MAX)] | None,
+        Meta(description="Fields or metadata keys to clear."),
     ] = None
     vector: Annotated[t.VectorField | None, Meta(description="The new embedding, when you compute it yourself.")] = None
     confidence: Annotated[t.Unit | None, Meta(description="The new confidence, 0 to 1.")] = None
@@ -144,13 +145,14 @@ class RemoveManyParams(t.WriteParams, kw_only=True, frozen=True):
     """Parameters of removeMany."""
 
     ids: Annotated[
-        list[t.Id] | None, Meta(max_length=limits.BATCH_ITEMS_MAX, extra=_BATCH, description="Ids to remove.")
+        Annotated[list[t.Id], Meta(max_length=limits.BATCH_ITEMS_MAX, extra=_BATCH)] | None,
+        Meta(description="Ids to remove."),
     ] = None
     type: Annotated[t.Noun | None, Meta(description="Remove entities of this type.")] = None
     where: Annotated[t.WhereFilter | None, Meta(description="Remove entities that match this filter.")] = None
-    limit: Annotated[int | None, Meta(ge=1, description="Remove at most this many; the answer says what is left.")] = (
-        None
-    )
+    limit: Annotated[
+        Annotated[int, Meta(ge=1)] | None, Meta(description="Remove at most this many; the answer says what is left.")
+    ] = None
 
 
 class RemoveManyResult(t.BatchResult, kw_only=True, frozen=True):

@@ -22,11 +22,12 @@ class ExportParams(t.Params, kw_only=True, frozen=True):
     ] = "portable"
     where: Annotated[t.WhereFilter | None, Meta(description="Only entities that match this filter.")] = None
     type: Annotated[t.Noun | list[t.Noun] | None, Meta(description="Only these noun types.")] = None
-    ids: Annotated[list[t.Id] | None, Meta(max_length=limits.BATCH_ITEMS_MAX, description="Only these entities.")] = (
-        None
-    )
+    ids: Annotated[
+        Annotated[list[t.Id], Meta(max_length=limits.BATCH_ITEMS_MAX)] | None, Meta(description="Only these entities.")
+    ] = None
     depth: Annotated[
-        int | None, Meta(ge=0, le=limits.TRAVERSE_DEPTH_MAX, description="Also what is this many hops away.")
+        Annotated[int, Meta(ge=0, le=limits.TRAVERSE_DEPTH_MAX)] | None,
+        Meta(description="Also what is this many hops away."),
     ] = None
     include_vectors: t.IncludeVectors = False
     include_content: Annotated[bool, Meta(description="Whether files come with their bytes.")] = True
@@ -56,13 +57,14 @@ class ImportParams(t.WriteParams, kw_only=True, frozen=True):
         ImportFormat | None, Meta(description="What the content is; told from its name and text when absent.")
     ] = None
     content: Annotated[
-        str | None, Meta(max_length=limits.BODY_BYTES_MAX, description="The content, as text or base64.")
+        Annotated[str, Meta(max_length=limits.BODY_BYTES_MAX)] | None,
+        Meta(description="The content, as text or base64."),
     ] = None
     encoding: Annotated[t.Encoding, Meta(description="How `content` is written.")] = "utf-8"
     vfs_path: Annotated[t.VfsPath | None, Meta(description="A file of the brain to import instead.")] = None
     file_name: Annotated[
-        str | None,
-        Meta(min_length=1, max_length=255, description="The file's name, for titles and for telling the format."),
+        Annotated[str, Meta(min_length=1, max_length=limits.VFS_PATH_BYTES_MAX)] | None,
+        Meta(description="The file's name or relative path: for titles, the format, and the place below /imports."),
     ] = None
     mode: Annotated[
         Literal["merge", "replace", "skip"],
@@ -84,14 +86,21 @@ class ImportParams(t.WriteParams, kw_only=True, frozen=True):
     enable_deduplication: Annotated[bool, Meta(description="Merge records that mean the same.")] = False
     deduplication_threshold: Annotated[t.Unit, Meta(description="Least similarity of records that are merged.")] = 0.85
     project_id: Annotated[
-        str | None, Meta(min_length=1, max_length=256, description="A project label kept with every record.")
+        Annotated[str, Meta(min_length=1, max_length=256)] | None,
+        Meta(description="A project label kept with every record."),
     ] = None
     import_id: Annotated[
-        str | None, Meta(min_length=1, max_length=256, description="A name for this import; made when absent.")
+        Annotated[str, Meta(min_length=1, max_length=256)] | None,
+        Meta(description="A name for this import; made when absent."),
     ] = None
     custom_metadata: Annotated[t.Metadata | None, Meta(description="Fields set on every record.")] = None
     default_type: Annotated[t.Noun | None, Meta(description="Noun type of rows that name none.")] = None
     default_subtype: Annotated[t.Subtype | None, Meta(description="Subtype of rows that name none.")] = None
+    columns: Annotated[
+        dict[str, str | list[str]] | None,
+        Meta(description="For tables: field to column, such as {id, type, data}; `metadata` takes a list of columns."),
+    ] = None
+    stop_on_error: Annotated[bool, Meta(description="Write nothing when a line is faulty.")] = False
 
     def __post_init__(self) -> None:
         """Hold that the content comes from exactly one place."""
@@ -103,8 +112,17 @@ class ImportFailure(t.Result, kw_only=True, frozen=True):
     """A line that was not imported."""
 
     line: Annotated[int, Meta(description="Line or record number, from 1.")]
+    column: Annotated[int | None, Meta(description="Column of a table, from 1.")] = None
     name: Annotated[str, Meta(description="The refusal's name.")]
     message: Annotated[str, Meta(description="What is wrong with it.")]
+
+
+class ReadingNote(t.Result, kw_only=True, frozen=True):
+    """Something that was not well formed and was read in a documented way."""
+
+    name: Annotated[str, Meta(description="What it is.")]
+    message: Annotated[str, Meta(description="What was done with it.")]
+    line: Annotated[int | None, Meta(description="Line, from 1.")] = None
 
 
 class ImportResult(t.Result, kw_only=True, frozen=True):
@@ -127,6 +145,12 @@ class ImportResult(t.Result, kw_only=True, frozen=True):
     vfs: Annotated[t.JsonObject | None, Meta(description="Folders and files that were made.")] = None
     stats: Annotated[t.JsonObject | None, Meta(description="Counts and times.")] = None
     changed: Annotated[bool | None, Meta(description="False when nothing had to be written.")] = None
+    embedding: Annotated[
+        t.Embedding | None, Meta(description="`pending` while vectors of the imported texts are being made.")
+    ] = None
+    warnings: Annotated[
+        list[ReadingNote] | None, Meta(description="What was read in a documented way; the first ones.")
+    ] = None
 
 
 DOORS = (
@@ -164,11 +188,12 @@ DOORS = (
             "UnknownNounTypeError",
             "ReservedFieldError",
             "BlobCorruptError",
+            "BatchTooLargeError",
+            "VectorDimensionError",
         ),
         later=later(
             STEP_2,
             "format=portable",
-            "format=tsv",
             "format=yaml",
             "mode=replace",
             "remapIds",

@@ -13,7 +13,7 @@ from contract.door import Door, Effect
 from contract.doors.releases import STEP_8
 
 _IDS = Meta(max_length=limits.BATCH_ITEMS_MAX)
-_WORDS = Meta(ge=1, le=10_000, description="At most this many words.")
+_WORDS = Meta(ge=1, le=10_000)
 
 
 class TokenCount(t.Result, kw_only=True, frozen=True):
@@ -43,8 +43,8 @@ class ClassifyParams(t.Params, kw_only=True, frozen=True):
 
     text: Annotated[t.Text, Meta(description="The text.")]
     labels: Annotated[
-        list[t.Text | Label] | None,
-        Meta(max_length=limits.BATCH_ITEMS_MAX, description="The labels; the noun types when absent."),
+        Annotated[list[t.Text | Label], Meta(max_length=limits.BATCH_ITEMS_MAX)] | None,
+        Meta(description="The labels; the noun types when absent."),
     ] = None
     multi: Annotated[bool, Meta(description="Whether several labels may fit.")] = False
     threshold: Annotated[t.Unit | None, Meta(description="Least score of a label.")] = None
@@ -68,10 +68,10 @@ class SummarizeParams(t.Params, kw_only=True, frozen=True):
     """Parameters of lang.summarize."""
 
     text: Annotated[t.Text | None, Meta(description="The text …")] = None
-    ids: Annotated[list[t.Id] | None, _IDS, Meta(description="… or the entities …")] = None
+    ids: Annotated[Annotated[list[t.Id], _IDS] | None, Meta(description="… or the entities …")] = None
     path: Annotated[t.VfsPath | None, Meta(description="… or the file.")] = None
     style: Annotated[Literal["brief", "bullets", "abstract"], Meta(description="The form of the summary.")] = "brief"
-    max_words: Annotated[int | None, _WORDS] = None
+    max_words: Annotated[Annotated[int, _WORDS] | None, Meta(description="At most this many words.")] = None
 
 
 class SummarizeResult(LanguageResult, kw_only=True, frozen=True):
@@ -138,7 +138,7 @@ class ComposeParams(t.Params, kw_only=True, frozen=True):
     context: Annotated[
         list[t.Id] | t.Text, Meta(description="Ids of entities to write from, or a query that finds them.")
     ]
-    max_words: Annotated[int | None, _WORDS] = None
+    max_words: Annotated[Annotated[int, _WORDS] | None, Meta(description="At most this many words.")] = None
 
 
 class Citation(t.Result, kw_only=True, frozen=True):

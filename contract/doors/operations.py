@@ -73,7 +73,9 @@ class StatsResult(t.Result, kw_only=True, frozen=True):
 class RepairParams(t.WriteParams, kw_only=True, frozen=True):
     """Parameters of repair."""
 
-    checks: Annotated[list[str] | None, Meta(max_length=64, description="Only these checks of health.")] = None
+    checks: Annotated[
+        Annotated[list[str], Meta(max_length=64)] | None, Meta(description="Only these checks of health.")
+    ] = None
     dry_run: Annotated[bool, Meta(description="Only say what would be done.")] = True
 
 

@@ -45,9 +45,9 @@ class Near(t.Part, kw_only=True, frozen=True):
 class FusionWeights(t.Part, kw_only=True, frozen=True):
     """How much each leg counts; not all zero."""
 
-    text: Annotated[float | None, Meta(ge=0, description="Weight of the text leg.")] = None
-    vector: Annotated[float | None, Meta(ge=0, description="Weight of the meaning leg.")] = None
-    graph: Annotated[float | None, Meta(ge=0, description="Weight of the graph leg.")] = None
+    text: Annotated[Annotated[float, Meta(ge=0)] | None, Meta(description="Weight of the text leg.")] = None
+    vector: Annotated[Annotated[float, Meta(ge=0)] | None, Meta(description="Weight of the meaning leg.")] = None
+    graph: Annotated[Annotated[float, Meta(ge=0)] | None, Meta(description="Weight of the graph leg.")] = None
 
 
 class Fusion(t.Part, kw_only=True, frozen=True):
@@ -78,8 +78,8 @@ class FindParams(FindFilters, kw_only=True, frozen=True):
     """Parameters of find."""
 
     query: Annotated[
-        str | None,
-        Meta(min_length=1, max_length=limits.QUERY_CHARS_MAX, description="What to look for, in plain words."),
+        Annotated[str, Meta(min_length=1, max_length=limits.QUERY_CHARS_MAX)] | None,
+        Meta(description="What to look for, in plain words."),
     ] = None
     vector: Annotated[t.VectorField | None, Meta(description="Look for this vector instead of the query's.")] = None
     visibility: Annotated[t.Visibility | None, Meta(description="Only this visibility; public when absent.")] = None
@@ -95,10 +95,8 @@ class FindParams(FindFilters, kw_only=True, frozen=True):
     limit: Annotated[int, _LIMIT] = 10
     offset: Annotated[int, Meta(ge=0, le=limits.FIND_OFFSET_MAX, extra=_OVER, description="Skip this many rows.")] = 0
     order_by: Annotated[
-        str | None,
-        Meta(
-            min_length=1, max_length=limits.FIELD_PATH_CHARS_MAX, description="Order by this field instead of by score."
-        ),
+        Annotated[str, Meta(min_length=1, max_length=limits.FIELD_PATH_CHARS_MAX)] | None,
+        Meta(description="Order by this field instead of by score."),
     ] = None
     order: Annotated[t.Order, Meta(description="Direction of `orderBy`; rows without the field come last.")] = "asc"
     include_vectors: t.IncludeVectors = False
@@ -107,9 +105,9 @@ class FindParams(FindFilters, kw_only=True, frozen=True):
     connected: Annotated[Connected | None, Meta(description="Only entities that the graph connects to a start.")] = None
     near: Annotated[Near | None, Meta(description="Only entities near another one in meaning.")] = None
     fusion: Annotated[Fusion | None, Meta(description="How the rankings of the legs become one.")] = None
-    cursor: Annotated[str | None, Meta(min_length=1, max_length=2048, description="Go on after an earlier page.")] = (
-        None
-    )
+    cursor: Annotated[
+        Annotated[str, Meta(min_length=1, max_length=2048)] | None, Meta(description="Go on after an earlier page.")
+    ] = None
     aggregate: Annotated[
         str | t.JsonObject | None,
         Meta(description="Answer groups of this aggregate instead of entities.", extra={"check": "json"}),
@@ -157,7 +155,7 @@ class SimilarParams(FindFilters, kw_only=True, frozen=True):
     """Parameters of similar: likeness to an entity, a vector or a text."""
 
     to: Annotated[
-        t.Id | list[float] | TextTarget,
+        t.Id | Annotated[list[float], Meta(min_length=1, max_length=limits.VECTOR_WIDTH_MAX)] | TextTarget,
         Meta(description="An entity's id, a vector, or `{text}`.", extra={"check": "vector"}),
     ]
     limit: Annotated[int, _LIMIT] = 10
@@ -177,10 +175,10 @@ class PageParams(t.Params, kw_only=True, frozen=True):
     """Parameters of page."""
 
     kind: Annotated[Literal["entities", "relations"], Meta(description="What to read.")]
-    type: Annotated[str | None, Meta(min_length=1, description="Only this noun or verb type.")] = None
-    cursor: Annotated[str | None, Meta(min_length=1, max_length=2048, description="Go on after an earlier page.")] = (
-        None
-    )
+    type: Annotated[Annotated[str, Meta(min_length=1)] | None, Meta(description="Only this noun or verb type.")] = None
+    cursor: Annotated[
+        Annotated[str, Meta(min_length=1, max_length=2048)] | None, Meta(description="Go on after an earlier page.")
+    ] = None
     limit: Annotated[int, _LIMIT] = 100
 
 
@@ -209,8 +207,8 @@ class CountsParams(t.Params, kw_only=True, frozen=True):
     by: Annotated[Literal["type", "subtype", "service"] | None, Meta(description="Count by this field only.")] = None
     type: Annotated[t.Noun | None, Meta(description="Only entities of this type.")] = None
     field: Annotated[
-        str | None,
-        Meta(min_length=1, max_length=limits.NAME_CHARS_MAX, description="Also count by this tracked field."),
+        Annotated[str, Meta(min_length=1, max_length=limits.NAME_CHARS_MAX)] | None,
+        Meta(description="Also count by this tracked field."),
     ] = None
     as_of: t.AsOfChoice = None
 
@@ -328,5 +326,6 @@ DOORS = (
         params=CountsParams,
         result=CountsResult,
         refusals=("UnknownNounTypeError", "QueryLimitError", *_TIME_REFUSALS),
+        later=later(STEP_2, "field"),
     ),
 )

@@ -210,6 +210,7 @@ DOORS = (
         params=RelatedParams,
         result=RelatedResult,
         refusals=(
+            "EntityNotFoundError",
             "UnknownVerbTypeError",
             "AdjacencyStaleError",
             "QueryLimitError",

@@ -21,7 +21,9 @@ class RequireSubtypeParams(t.WriteParams, kw_only=True, frozen=True):
 
     type: Annotated[t.Noun | t.Verb | None, Meta(description="The noun or verb type; every type when absent.")] = None
     required: Annotated[bool, Meta(description="Whether a subtype must be given.")] = True
-    values: Annotated[list[t.Subtype] | None, _VALUES, Meta(description="The only subtypes that are accepted.")] = None
+    values: Annotated[
+        Annotated[list[t.Subtype], _VALUES] | None, Meta(description="The only subtypes that are accepted.")
+    ] = None
     except_: Annotated[list[t.Noun | t.Verb] | None, Meta(description="Types that the brain-wide rule leaves out.")] = (
         msgspec.field(name="except", default=None)
     )
@@ -40,7 +42,8 @@ class TrackFieldParams(t.WriteParams, kw_only=True, frozen=True):
     name: Annotated[str, _FIELD, Meta(description="The metadata field.")]
     per_type: Annotated[bool, Meta(description="Count the values of each type apart.")] = False
     values: Annotated[
-        list[Any] | None, _VALUES, Meta(description="The only values that are accepted.", extra={"check": "json"})
+        Annotated[list[Any], _VALUES] | None,
+        Meta(description="The only values that are accepted.", extra={"check": "json"}),
     ] = None
 
 

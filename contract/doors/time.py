@@ -124,8 +124,8 @@ class ChangesParams(t.Params, kw_only=True, frozen=True):
         ),
     ] = 100
     types: Annotated[
-        list[str] | None,
-        Meta(max_length=limits.BATCH_ITEMS_MAX, description="Only records of these noun or verb types."),
+        Annotated[list[str], Meta(max_length=limits.BATCH_ITEMS_MAX)] | None,
+        Meta(description="Only records of these noun or verb types."),
     ] = None
     follow: Annotated[bool, Meta(description="Keep the stream open for what comes; streams only.")] = False
 
@@ -165,9 +165,9 @@ class UndoParams(t.WriteParams, kw_only=True, frozen=True):
 
     generation: Annotated[t.Generation | None, Meta(description="Undo this generation.")] = None
     since: Annotated[t.Generation | None, Meta(description="Undo everything after this generation …")] = None
-    principal: Annotated[str | None, Meta(min_length=1, max_length=256, description="… that this principal did.")] = (
-        None
-    )
+    principal: Annotated[
+        Annotated[str, Meta(min_length=1, max_length=256)] | None, Meta(description="… that this principal did.")
+    ] = None
 
     def __post_init__(self) -> None:
         """Hold that exactly one way of naming the past is used."""

@@ -32,7 +32,7 @@ class ReadFileParams(PathParams, kw_only=True, frozen=True):
     """Parameters of vfs.readFile."""
 
     encoding: Annotated[t.Encoding, Meta(description="`base64` for bytes that are no text.")] = "utf-8"
-    max_size: Annotated[int | None, Meta(ge=0, description="Refuse a larger file, bytes.")] = None
+    max_size: Annotated[Annotated[int, Meta(ge=0)] | None, Meta(description="Refuse a larger file, bytes.")] = None
     as_of: t.AsOfChoice = None
 
 
@@ -96,6 +96,7 @@ class StatResult(t.Result, kw_only=True, frozen=True):
     metadata: Annotated[t.JsonObject, Meta(description="The caller's own fields.")]
     media_type: Annotated[str | None, Meta(description="Media type, of files.")] = None
     sha256: Annotated[str | None, Meta(description="SHA-256 of the bytes, hex, of files.")] = None
+    indexed_bytes: Annotated[int | None, Meta(description="Bytes of text by which the file is found.")] = None
     mode: Annotated[int | None, Meta(description="Permission bits, when they were set.")] = None
 
 
@@ -105,18 +106,14 @@ class WriteFileParams(PathWriteParams, kw_only=True, frozen=True):
     content: Annotated[str, _CONTENT]
     encoding: Annotated[t.Encoding, Meta(description="`base64` for bytes that are no text.")] = "utf-8"
     media_type: Annotated[
-        str | None,
-        Meta(
-            min_length=3,
-            max_length=255,
-            pattern=r"^[^\s/;]+/[^\s/;]+(;.*)?$",
-            description="Media type; told from name and bytes when absent.",
-        ),
+        Annotated[str, Meta(min_length=3, max_length=255, pattern=r"^[^\s/;]+/[^\s/;]+(;.*)?$")] | None,
+        Meta(description="Media type; told from name and bytes when absent."),
     ] = None
     metadata: Annotated[t.Metadata | None, Meta(description="Your own fields on the file.")] = None
     if_absent: Annotated[bool, Meta(description="Refuse when the file exists.")] = False
     if_sha: Annotated[
-        str | None, Meta(pattern=r"^[0-9a-f]{64}$", description="Refuse unless the file has this SHA-256.")
+        Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")] | None,
+        Meta(description="Refuse unless the file has this SHA-256."),
     ] = None
 
 
@@ -291,7 +288,7 @@ DOORS = (
     Door(namespace="vfs", name="readFile", title="Read a file", summary="Read one file of the brain, checked against its hash.", effect=Effect.READ, params=ReadFileParams, result=ReadFileResult, refusals=(*_READ, "AnswerTooLargeError")),
     Door(namespace="vfs", name="readdir", title="List a folder", summary="List everything below a folder at any depth, small text files with their text.", effect=Effect.READ, params=ReaddirParams, result=ReaddirResult, refusals=(*_READ, "AnswerTooLargeError")),
     Door(namespace="vfs", name="stat", title="Look at a path", summary="Read what is known of a file or folder without its content.", effect=Effect.READ, params=StatParams, result=StatResult, refusals=_READ),
-    Door(namespace="vfs", name="writeFile", title="Write a file", summary="Write one file, making its folders; text becomes searchable.", effect=Effect.WRITE, params=WriteFileParams, result=WriteFileResult, refusals=("VfsError", "ReservedFieldError")),
+    Door(namespace="vfs", name="writeFile", title="Write a file", summary="Write one file, making its folders; text becomes searchable.", effect=Effect.WRITE, params=WriteFileParams, result=WriteFileResult, refusals=("VfsError", "ReservedFieldError", "RevisionConflictError")),
     Door(namespace="vfs", name="appendFile", title="Append to a file", summary="Add content at the end of a file; makes it when it is missing.", effect=Effect.WRITE, params=AppendFileParams, result=WriteFileResult, refusals=("VfsError", "BlobCorruptError"), release=STEP_2),
     Door(namespace="vfs", name="unlink", title="Remove a file", summary="Remove one file of the brain.", effect=Effect.DESTROY, params=PathWriteParams, result=t.Removed, refusals=_VFS, release=STEP_2),
     Door(namespace="vfs", name="mkdir", title="Make a folder", summary="Make a folder, with its parents.", effect=Effect.WRITE, params=MkdirParams, result=PathResult, refusals=_VFS, release=STEP_2),
