@@ -1,8 +1,8 @@
 """The local embedding model: text in, unit vectors out. Holds no store and no queue; one lane thread calls it.
 
-Texts are cut at 256 word pieces, padded to the longest of their batch, mean-pooled over the attention mask and scaled to
-unit length (the recipe of all-MiniLM-L6-v2). Batches are sorted by length because the cost of a batch is its longest
-text, and a text is never embedded twice while the cache remembers it.
+Texts are cut at 256 word pieces, padded to the longest of their batch, mean-pooled over the attention mask and
+scaled to unit length (the recipe of all-MiniLM-L6-v2). Batches are sorted by length because the cost of a batch is
+its longest text, and a text is never embedded twice while the cache remembers it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnxruntime as ort
@@ -29,7 +28,9 @@ TOKENS_MAX = 256
 
 BATCH_TEXTS_MAX = 32
 BATCH_TOKENS_MAX = 4096
-"""Bounds of one run of the model, padding included: more gains nothing on one core and takes memory (attention is square)."""
+"""Bounds of one run of the model, padding included: more gains nothing on one core and takes memory (attention is
+square).
+"""
 
 CACHE_TEXTS_MAX = 10_000
 """Remembered vectors: 10,000 of 384 numbers are 15 MB."""
@@ -45,7 +46,9 @@ Matrix = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Embedded:
-    """One text as the model sees it: float32 little-endian unit vector, and its length in word pieces before the cut."""
+    """One text as the model sees it: float32 little-endian unit vector, and its length in word pieces before the
+    cut.
+    """
 
     vector: bytes
     tokens: int
@@ -119,7 +122,7 @@ class Embedder:
     recipes apart: vectors with different hashes are never compared. Safe to call from several threads.
     """
 
-    def __init__(self, session: Any, tokenizer: Tokenizer, *, model: str, space_hash: str) -> None:
+    def __init__(self, session: ort.InferenceSession, tokenizer: Tokenizer, *, model: str, space_hash: str) -> None:
         """Takes an onnxruntime session and a tokenizer without truncation and padding. Use `load`."""
         self._session = session
         self._tokenizer = tokenizer
@@ -167,7 +170,9 @@ class Embedder:
         return cls(session, tokenizer, model=files.name, space_hash=space_hash)
 
     def embed(self, texts: Sequence[str]) -> list[bytes]:
-        """Gives a float32 little-endian unit vector a text, in order. Cost: 4 ms for a short query, 18 ms for 60 words."""
+        """Gives a float32 little-endian unit vector a text, in order. Cost: 4 ms for a short query, 18 ms for 60
+        words.
+        """
         return [told.vector for told in self.embed_told(texts)]
 
     def embed_told(self, texts: Sequence[str]) -> list[Embedded]:
@@ -230,17 +235,19 @@ _MODEL_FAULTS = (ValueError, RuntimeError, KeyError)
 
 
 def _tokenizer_of(text: bytes) -> Tokenizer:
-    """The vocabulary without its stored cut and padding: those are this module's. ValueError when it cannot be parsed."""
+    """The vocabulary without its stored cut and padding: those are this module's. ValueError when it cannot be
+    parsed.
+    """
     try:
         tokenizer: Tokenizer = Tokenizer.from_buffer(text)
-    except Exception as error:  # noqa: BLE001 - the tokenizers library raises the bare Exception class
+    except Exception as error:  # the tokenizers library raises the bare Exception class
         raise ValueError(f"tokenizer.json: {error}") from error
     tokenizer.no_truncation()
     tokenizer.no_padding()
     return tokenizer
 
 
-def _hidden_state_of(session: Any) -> str:
+def _hidden_state_of(session: ort.InferenceSession) -> str:
     """The output with one vector a token: [batch, sequence, width]."""
     for output in session.get_outputs():
         if len(output.shape) == 3:

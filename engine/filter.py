@@ -9,8 +9,8 @@ Rules worth knowing:
 - A field is a standard field, or a path into `metadata`. A key spelled like the whole path wins; otherwise the path is
   read as a shorter key followed by a path below it, the shortest key first.
 - `visibility` absent reads as "public", `_rev` absent as 1.
-- Numbers compare as the numbers they are, integers and floats alike, exactly (9007199254740993 is not ...992). A boolean
-  is never a number. Strings compare by code point. Nothing is coerced.
+- Numbers compare as the numbers they are, integers and floats alike, exactly (9007199254740993 is not ...992). A
+  boolean is never a number. Strings compare by code point. Nothing is coerced.
 - A scalar operand of `equals`, `oneOf` also matches a list that has it as a member; a list or object operand means deep
   equality. Ordering and pattern operators look at the value itself, never into a list.
 - Negations (`notEquals`, `noneOf`, `excludes`) are the exact complement of their positive, missing field included.
@@ -21,15 +21,18 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import re2
 
 from contract.refusals import Refusal
 from contract.where import STANDARD_FIELDS, AllOf, AnyOf, Node, Not, Pattern, Test
 
-Document = Mapping[str, Any]
-ValueTest = Callable[[Any], bool]
+JsonValue: TypeAlias = Any
+"""A decoded JSON value, or MISSING where it says so."""
+
+Document = Mapping[str, JsonValue]
+ValueTest = Callable[[JsonValue], bool]
 Predicate = Callable[[Document], bool]
 
 
@@ -52,7 +55,8 @@ REGEX_MEMORY_BYTES = 2 * 1024 * 1024
 
 
 def matches(tree: Node, document: Document) -> bool:
-    """Tells whether a record satisfies a filter. `document` is the public entity document; its `metadata` may be absent.
+    """Tells whether a record satisfies a filter. `document` is the public entity document; its `metadata` may be
+    absent.
 
     FilterTypeError when a `matches` pattern cannot be compiled. For many documents, use `predicate` once.
     """
@@ -60,7 +64,9 @@ def matches(tree: Node, document: Document) -> bool:
 
 
 def predicate(tree: Node) -> Predicate:
-    """Compiles a filter; the result is `matches` for that tree. Refuses as `matches` does, before any document is seen."""
+    """Compiles a filter; the result is `matches` for that tree. Refuses as `matches` does, before any document is
+    seen.
+    """
     match tree:
         case AllOf(parts=parts):
             every = [predicate(part) for part in parts]
@@ -77,7 +83,7 @@ def predicate(tree: Node) -> Predicate:
     raise AssertionError(f"not a filter tree: {tree!r}")
 
 
-def field_value(document: Document, field: str) -> Any:
+def field_value(document: Document, field: str) -> JsonValue:
     """Gives the value a filter sees under a field name, `MISSING` when the record has none."""
     if field in STANDARD_FIELDS:
         return document.get(field, STANDARD_DEFAULTS.get(field, MISSING))
@@ -85,7 +91,7 @@ def field_value(document: Document, field: str) -> Any:
     return path_value(metadata, field) if isinstance(metadata, Mapping) else MISSING
 
 
-def path_value(holder: Mapping[str, Any], path: str) -> Any:
+def path_value(holder: Mapping[str, Any], path: str) -> JsonValue:
     """Gives the value under a dotted path by the one rule at the head of this module."""
     if path in holder:
         return holder[path]
@@ -122,7 +128,7 @@ def _flatten(root: Mapping[str, Any], holder: Mapping[str, Any], prefix: str, fi
             _flatten(root, value, f"{path}.", fields)
 
 
-def identity(value: Any) -> Hashable:
+def identity(value: JsonValue) -> Hashable:
     """Gives a key that two JSON values share exactly when `equals` holds between them as whole values."""
     if isinstance(value, bool):
         return (bool, value)
@@ -132,12 +138,12 @@ def identity(value: Any) -> Hashable:
     return key
 
 
-def canonical(value: Any) -> str:
+def canonical(value: JsonValue) -> str:
     """Gives the one JSON text of a value: keys sorted, numbers that are equal spelled alike."""
     return json.dumps(_normal(value), ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
-def _normal(value: Any) -> Any:
+def _normal(value: JsonValue) -> JsonValue:
     if isinstance(value, float) and value.is_integer() and abs(value) < 2.0**65:
         return int(value)
     if isinstance(value, Mapping):
@@ -147,7 +153,7 @@ def _normal(value: Any) -> Any:
     return value
 
 
-def value_test(op: str, operand: Any) -> ValueTest:
+def value_test(op: str, operand: JsonValue) -> ValueTest:
     """Gives the test that one operator with one operand is, over a field's value or MISSING.
 
     `op` is a canonical operator name of `contract.where`. FilterTypeError when a pattern cannot be compiled.
@@ -158,16 +164,16 @@ def value_test(op: str, operand: Any) -> ValueTest:
     return _MAKERS[op](operand)
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: JsonValue) -> bool:
     """Tells whether a JSON value is a number; true and false are not."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _is_list(value: Any) -> bool:
+def _is_list(value: JsonValue) -> bool:
     return isinstance(value, (list, tuple))
 
 
-def _equals(operand: Any) -> ValueTest:
+def _equals(operand: JsonValue) -> ValueTest:
     if operand is None:
         return lambda value: value is None or value is MISSING or (_is_list(value) and None in value)
     return _one_of([operand])
@@ -177,7 +183,7 @@ def _one_of(operand: Sequence[Any]) -> ValueTest:
     wanted = frozenset(identity(item) for item in operand)
     scalars = frozenset(identity(item) for item in operand if not isinstance(item, (list, tuple, Mapping)))
 
-    def test(value: Any) -> bool:
+    def test(value: JsonValue) -> bool:
         if value is MISSING:
             return False
         if identity(value) in wanted:
@@ -187,7 +193,7 @@ def _one_of(operand: Sequence[Any]) -> ValueTest:
     return test
 
 
-def _ordered(operand: Any, compare: Callable[[Any, Any], bool]) -> ValueTest:
+def _ordered(operand: JsonValue, compare: Callable[[Any, Any], bool]) -> ValueTest:
     if isinstance(operand, str):
         return lambda value: isinstance(value, str) and compare(value, operand)
     return lambda value: is_number(value) and compare(value, operand)
@@ -200,10 +206,10 @@ def _between(operand: Sequence[Any]) -> ValueTest:
     return lambda value: at_least(value) and at_most(value)
 
 
-def _contains(operand: Any) -> ValueTest:
+def _contains(operand: JsonValue) -> ValueTest:
     wanted = identity(operand)
 
-    def test(value: Any) -> bool:
+    def test(value: JsonValue) -> bool:
         if _is_list(value):
             return any(identity(item) == wanted for item in value)
         return isinstance(value, str) and isinstance(operand, str) and operand in value
@@ -244,7 +250,7 @@ _MAKERS: Final[Mapping[str, Callable[[Any], ValueTest]]] = {
 
 
 @lru_cache(maxsize=256)
-def compile_pattern(asked: Pattern) -> Any:
+def compile_pattern(asked: Pattern) -> re2._Regexp:
     """Compiles RE2 syntax. Linear time whatever the pattern and the text.
 
     FilterTypeError for a pattern that RE2 cannot read or cannot hold in its memory bound; look-around and

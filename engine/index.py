@@ -1,12 +1,13 @@
 """The derived index of one open brain: fed by every commit, pinned by every read, sealed and merged behind both.
 
 `apply` only appends. An indexer thread, started when there is work and ended when there is none, turns tails into
-segments, merges them, and writes runs of them to files that the store registers (`IndexSource.publish`). Whatever is not
-sealed yet is evaluated row by row, so an answer is exact at every moment. A file that is lost or damaged is built again
-from the rows of the store.
+segments, merges them, and writes runs of them to files that the store registers (`IndexSource.publish`). Whatever is
+not sealed yet is evaluated row by row, so an answer is exact at every moment. A file that is lost or damaged is
+built again from the rows of the store.
 
-Locks: `_lock` guards the current state and the growing columns and is held for microseconds; `_work` lets one thread seal
-and merge at a time. Nothing calls the store under `_lock`, because the writer holds the store when it comes to `apply`.
+Locks: `_lock` guards the current state and the growing columns and is held for microseconds; `_work` lets one thread
+seal and merge at a time. Nothing calls the store under `_lock`, because the writer holds the store when it comes to
+`apply`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any, Final
 
 import numpy as np
@@ -132,22 +134,23 @@ class Index:
             for number, block in part.segment.blocks.items():
                 self._space(number, block.rows.shape[1]).load(block)
         last = next_lo(held) - 1
-        for row in source.vectors_after(last):
-            self._add_vector(row.cid, row.space, row.vector)
-            last = row.vid
+        rows = source.vectors_after(last)
+        while batch := list(islice(rows, SEAL_ROWS_MAX)):
+            self._add_vectors([(row.cid, row.space, row.vector) for row in batch])
+            last = batch[-1].vid
         self._state = replace(self._state, vectors=held, vector_hi=last)
 
     def apply(self, applied: Applied) -> None:
-        """Takes one commit; about 2 microseconds a row. Called on the writer's thread before the commit is published."""
+        """Takes one commit; about 2 microseconds a row. Called on the writer's thread before the commit is
+        published.
+        """
         with self._lock:
             for ver, iid, cid, g0, doc in applied.versions:
                 self._table.append(ver, iid, cid, g0, flags_of(doc))
             self._table.kill(applied.deaths)
             for cid, text in applied.contents:
                 self._mark_texts(cid, np.array([bool(text)]))
-            for cid, space, vector in applied.vectors:
-                self._add_vector(cid, space, vector)
-            touched = {space for _, space, _ in applied.vectors}
+            touched = self._add_vectors(applied.vectors)
             state, marks = self._state, applied.marks
             self._state = replace(
                 state,
@@ -162,7 +165,9 @@ class Index:
         self._wake()
 
     def view(self, generation: int) -> IndexView:
-        """Gives the index pinned at a published generation. Any thread; cost grows with what changed since the last one."""
+        """Gives the index pinned at a published generation. Any thread; cost grows with what changed since the last
+        one.
+        """
         state = self._state
         return IndexView(state, generation, self._alive.at(state.versions, generation))
 
@@ -180,7 +185,9 @@ class Index:
             self._write(SEAL_ROWS_MAX)
 
     def close(self) -> None:
-        """Flushes, then stops the background work for good. A store that refuses to register leaves files unregistered."""
+        """Flushes, then stops the background work for good. A store that refuses to register leaves files
+        unregistered.
+        """
         self._closed = True
         thread = self._thread
         if thread is not None:
@@ -189,7 +196,9 @@ class Index:
             self.flush()
 
     def footprint_bytes(self) -> int:
-        """Bytes held in memory: columns, tails and segments that are not mapped, the documents of the tail estimated."""
+        """Bytes held in memory: columns, tails and segments that are not mapped, the documents of the tail
+        estimated.
+        """
         state = self._state
         unmapped = [
             held.segment for part in (state.fields, state.texts, state.vectors) for held in part if held.row is None
@@ -218,9 +227,16 @@ class Index:
             self._spaces[number] = GrowingSpace(dimensions)
         return self._spaces[number]
 
-    def _add_vector(self, cid: int, space: int, vector: bytes) -> None:
-        dimensions = len(vector) // 4
-        self._space(space, dimensions).add(cid, unit_of_bytes([vector], dimensions)[0])
+    def _add_vectors(self, arrived: Sequence[tuple[int, int, bytes]]) -> set[int]:
+        """Takes (cid, space, vector) in the order of arrival; gives the spaces that grew."""
+        by_space: dict[int, list[tuple[int, bytes]]] = {}
+        for cid, space, vector in arrived:
+            by_space.setdefault(space, []).append((cid, vector))
+        for space, rows in by_space.items():
+            dimensions = len(rows[0][1]) // 4
+            unit_rows = unit_of_bytes([vector for _, vector in rows], dimensions)
+            self._space(space, dimensions).add([cid for cid, _ in rows], unit_rows)
+        return set(by_space)
 
     def _mark_texts(self, cid: int, present: NDArray[np.bool_]) -> None:
         end = cid + len(present)
@@ -384,7 +400,8 @@ class Index:
                     rows.replace([p.segment.blocks[number] for p in parts if number in p.segment.blocks])
                 self._put_vectors(parts)
             else:
-                self._state = replace(self._state, **{kind: parts})
+                named: dict[str, Any] = {kind: parts}
+                self._state = replace(self._state, **named)
 
     # -- checks
 

@@ -1,7 +1,8 @@
-"""The derived index at one moment, as values: segments that are sealed, tails that are not, and how one becomes the other.
+"""The derived index at one moment, as values: segments that are sealed, tails that are not, and how one becomes the
+other.
 
-A state is immutable. The writer makes the next one after every commit, the indexer when it has sealed or merged; a reader
-takes the reference once and needs no lock. Tails share one growing list: a reader looks at its own count only.
+A state is immutable. The writer makes the next one after every commit, the indexer when it has sealed or merged; a
+reader takes the reference once and needs no lock. Tails share one growing list: a reader looks at its own count only.
 """
 
 from __future__ import annotations
@@ -82,7 +83,9 @@ class Held(Generic[Segment]):
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Everything a reader needs. `vector_hi` is the number of the last vector; those after the segments are in `spaces`."""
+    """Everything a reader needs. `vector_hi` is the number of the last vector; those after the segments are in
+    `spaces`.
+    """
 
     generation: int
     versions: Versions

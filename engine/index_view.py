@@ -37,7 +37,9 @@ def _unchecked() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What narrows a search before its own filter: who may be seen, and the parameters that are filters of their own."""
+    """What narrows a search before its own filter: who may be seen, and the parameters that are filters of their
+    own.
+    """
 
     visibilities: frozenset[str] = frozenset({"public"})
     exclude_vfs: bool = False
@@ -60,8 +62,8 @@ class IndexView:
     def candidates(self, tree: Node | None, scope: Scope = PUBLIC, check: Check = _unchecked) -> Ints:
         """Gives the versions alive and visible for which a filter holds, ascending; all of them when it is None.
 
-        FilterTypeError when a pattern of the filter cannot be compiled, whether or not there are rows. `check` is called
-        between segments and at least every 256 rows that are evaluated one by one.
+        FilterTypeError when a pattern of the filter cannot be compiled, whether or not there are rows. `check` is
+        called between segments and at least every 256 rows that are evaluated one by one.
         """
         if tree is None and scope == PUBLIC:
             return self._alive.public_versions()
@@ -135,7 +137,8 @@ class IndexView:
         """Gives the first `count` of these ascending versions by a field.
 
         Numbers come before strings before booleans (the reverse when descending); a list counts as its least member;
-        rows that lack the field, or have null or an object there, come last in both directions. Ties go by id ascending.
+        rows that lack the field, or have null or an object there, come last in both directions. Ties go by id
+        ascending.
         """
         keyed: list[tuple[OrderKey, str, int]] = []
         lacking: list[tuple[str, int]] = []

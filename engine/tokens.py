@@ -1,9 +1,10 @@
 """Text to terms for the word index. Pure; the same function serves documents and queries, so both always agree.
 
-What a term is: Unicode compatibility forms are composed (NFKC), case is folded, combining marks of Latin, Greek, Cyrillic,
-Hebrew and Arabic are dropped, a word is a run of letters, marks and digits, and English words are reduced to a light stem.
-Scripts written without spaces (Han, kana, Hangul, Thai, Lao, Khmer, Burmese) are posted as single characters and as pairs;
-a query uses the pairs, or the character when it is alone, so that any substring of two or more characters is found.
+What a term is: Unicode compatibility forms are composed (NFKC), case is folded, combining marks of Latin, Greek,
+Cyrillic, Hebrew and Arabic are dropped, a word is a run of letters, marks and digits, and English words are reduced
+to a light stem. Scripts written without spaces (Han, kana, Hangul, Thai, Lao, Khmer, Burmese) are posted as single
+characters and as pairs; a query uses the pairs, or the character when it is alone, so that any substring of two or
+more characters is found.
 
 Why a light stem of our own: plurals and -ing/-ed forms are what people vary between question and note; derivations
 (-ation, -ness) change meaning too often. It only has to conflate alike, not to give words. No stop list: the weights of
@@ -23,7 +24,8 @@ TERM_CHARS_MAX = 64
 
 _ASCII_WORDS = re.compile(r"[a-z0-9]+(?:'[a-z]+)*")
 _WORDS = re2.compile(r"[\p{L}\p{M}\p{N}]+(?:'\p{L}[\p{L}\p{M}]*)*")
-# Marks whose removal unites spellings of one word. Indic vowel signs are marks too, and removing those unites different words.
+# Marks whose removal unites spellings of one word. Indic vowel signs are marks too, and removing those unites
+# different words.
 _MARKS = re.compile("[\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0670]")
 _UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3130-\u318f\u31f0-\u31ff"
@@ -86,8 +88,8 @@ def _word(word: str) -> str:
 
 
 def stem(word: str) -> str:
-    """Gives the light stem of a folded word: plural, then -ing/-ed, then a silent e. Words with digits and words outside
-    a-z stay as they are.
+    """Gives the light stem of a folded word: plural, then -ing/-ed, then a silent e. Words with digits and words
+    outside a-z stay as they are.
     """
     if len(word) < 4 or not (word.isascii() and word.isalpha()):
         return word

@@ -1,8 +1,8 @@
 """Which versions exist, whose they are and when they live: growing columns indexed by `ver`. No documents, no I/O.
 
 One thread appends and marks deaths; any thread reads. A reader holds the arrays it was given together with the count of
-versions they held then. Growth makes new arrays, and a death only lowers `g1` to a generation above every pinned one, so
-a reader needs no lock and can never see a version change sides at its own generation.
+versions they held then. Growth makes new arrays, and a death only lowers `g1` to a generation above every pinned
+one, so a reader needs no lock and can never see a version change sides at its own generation.
 """
 
 from __future__ import annotations

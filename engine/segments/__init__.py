@@ -1,1 +1,3 @@
-"""Immutable pieces of the derived index: columns of fields, postings of words, rows of vectors, and their file format."""
+"""Immutable pieces of the derived index: columns of fields, postings of words, rows of vectors, and their file
+format.
+"""

@@ -18,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.filter import MISSING, ValueTest, canonical, is_number
+from engine.filter import MISSING, JsonValue, ValueTest, canonical, is_number
 from engine.segments import postings, strings
 from engine.segments.postings import Postings, Rows
 from engine.segments.strings import StringTable
@@ -27,7 +27,7 @@ Numbers = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Table = Numbers | StringTable
 
-KINDS: Final = ("n", "s", "b", "j", "c", "en", "es", "eb", "ec")
+KINDS: Final[tuple[str, ...]] = ("n", "s", "b", "j", "c", "en", "es", "eb", "ec")
 VALUE_KINDS: Final = ("n", "s", "b", "j", "c")
 CONSTANTS: Final = (False, True, None)
 _CONSTANT_NUMBERS: Final = np.arange(len(CONSTANTS), dtype=np.float64)
@@ -46,7 +46,7 @@ class Group:
         return len(self.postings)
 
 
-def kind_and_key(value: Any) -> tuple[str, Any]:
+def kind_and_key(value: JsonValue) -> tuple[str, JsonValue]:
     """Gives the kind of a JSON value and its key inside that kind (see the head of this module)."""
     if isinstance(value, str):
         return "s", value
@@ -67,7 +67,7 @@ class Accumulator:
     def __init__(self) -> None:
         self._groups: dict[str, dict[Any, list[int]]] = {}
 
-    def add(self, row: int, value: Any) -> None:
+    def add(self, row: int, value: JsonValue) -> None:
         """Takes the value that a row has."""
         kind, key = kind_and_key(value)
         self._post(kind, key, row)
@@ -76,7 +76,7 @@ class Accumulator:
             for kind, key in members:
                 self._post(f"e{kind}", key, row)
 
-    def _post(self, kind: str, key: Any, row: int) -> None:
+    def _post(self, kind: str, key: JsonValue, row: int) -> None:
         self._groups.setdefault(kind, {}).setdefault(key, []).append(row)
 
     def column(self) -> Column:
@@ -113,7 +113,7 @@ class Column:
         """The rows whose value is null."""
         return self._of_key("c", CONSTANTS.index(None))
 
-    def having(self, op: str, operand: Any, test: ValueTest) -> list[Rows]:
+    def having(self, op: str, operand: JsonValue, test: ValueTest) -> list[Rows]:
         """Gives the rows whose value passes, in pieces that may overlap. Rows without the field are the caller's part.
 
         `test` is the operator's own test; it is asked of each distinct value where no shortcut is known.
@@ -132,13 +132,13 @@ class Column:
                 pieces.append(group.postings.of_keys(np.asarray(keys, dtype=np.int64)))
         return pieces
 
-    def _of_key(self, kind: str, key: Any) -> Rows:
+    def _of_key(self, kind: str, key: JsonValue) -> Rows:
         """The rows of one key, none when the kind or the key is absent."""
         group = self.groups.get(kind)
         index = -1 if group is None else _index_of(kind, group.table, key)
         return np.empty(0, np.uint32) if group is None or index < 0 else group.postings.of_key(index)
 
-    def equal(self, operand: Any) -> list[Rows]:
+    def equal(self, operand: JsonValue) -> list[Rows]:
         """The rows whose value is the operand, or is a list that has the scalar operand as a member."""
         kind, key = kind_and_key(operand)
         pieces = [self._of_key(kind, key)]
@@ -150,7 +150,7 @@ class Column:
         """The union of `equal` over a list."""
         return [rows for item in operand for rows in self.equal(item)]
 
-    def ordered(self, op: str, operand: Any) -> list[Rows]:
+    def ordered(self, op: str, operand: JsonValue) -> list[Rows]:
         """The rows on one side of a bound: numbers for a number, strings for a string."""
         if isinstance(operand, str):
             return self._ordered_strings(op, operand.encode())
@@ -192,7 +192,7 @@ class Column:
             end = number_range("lessEqual", high, group.table)[1]
         return [group.postings.of_range(start, max(start, end))]
 
-    def contains(self, operand: Any) -> list[Rows] | None:
+    def contains(self, operand: JsonValue) -> list[Rows] | None:
         """The rows whose list has the member, or whose string has the substring. None when the operand is no scalar."""
         kind, key = kind_and_key(operand)
         if kind == "j":
@@ -258,7 +258,7 @@ _SHORTCUTS: Final[Mapping[str, Callable[[Column, Any], list[Rows] | None]]] = {
 }
 
 
-def _index_of(kind: str, table: Table, key: Any) -> int:
+def _index_of(kind: str, table: Table, key: JsonValue) -> int:
     if isinstance(table, StringTable):
         return table.find(key.encode())
     if kind[-1] == "c":
@@ -276,11 +276,11 @@ def values_of(kind: str, table: Table) -> list[Any]:
     return [int(text) if kind[-1] == "b" else json.loads(text) for text in table]
 
 
-def number_range(op: str, bound: int | float, numbers: Numbers) -> tuple[int, int]:
+def number_range(op: str, bound: float, numbers: Numbers) -> tuple[int, int]:
     """Gives the half-open range of ascending float64 keys on one side of a bound, exactly.
 
-    A bound that no float64 holds lies between two of them: the nearest one is on a known side of it, and equality cannot
-    happen.
+    A bound that no float64 holds lies between two of them: the nearest one is on a known side of it, and equality
+    cannot happen.
     """
     nearest = float(bound)
     after = op in ("greaterThan", "lessEqual")
@@ -291,7 +291,9 @@ def number_range(op: str, bound: int | float, numbers: Numbers) -> tuple[int, in
 
 
 def merge(columns: Sequence[Column | None], shifts: Sequence[int]) -> Column:
-    """Joins the columns of one field from segments whose rows move up by `shifts`; None where a segment lacks the field."""
+    """Joins the columns of one field from segments whose rows move up by `shifts`; None where a segment lacks the
+    field.
+    """
     groups = {}
     for kind in KINDS:
         parts = [
@@ -320,8 +322,9 @@ OrderKey = tuple[int, Any]
 """What a row is ordered by: class (0 numbers, 1 strings, 2 booleans), then the value."""
 
 
-def order_key(value: Any) -> OrderKey | None:
-    """Gives what a value is ordered by, None when it has no place in an order (missing, null, an object, an empty list).
+def order_key(value: JsonValue) -> OrderKey | None:
+    """Gives what a value is ordered by, None when it has no place in an order (missing, null, an object, an empty
+    list).
 
     Numbers come before strings before booleans. A list is ordered by its least member, in both directions.
     """

@@ -1,20 +1,22 @@
-"""The fields of a run of versions: one column a field, and the ids. Immutable; built from documents, merged from its like.
+"""The fields of a run of versions: one column a field, and the ids. Immutable; built from documents, merged from its
+like.
 
-A segment covers the versions `lo` to `hi` without a gap; row r is version lo + r. A version that is compacted away is a row
-without fields. Which versions are alive at a generation is not known here: that is the version table's.
+A segment covers the versions `lo` to `hi` without a gap; row r is version lo + r. A version that is compacted away
+is a row without fields. Which versions are alive at a generation is not known here: that is the version table's.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.filter import MISSING, NEGATIONS, ValueTest, fields_of, value_test
+from engine.filter import MISSING, NEGATIONS, JsonValue, ValueTest, fields_of, value_test
 from engine.segments import columns, strings
 from engine.segments.columns import KINDS, Accumulator, Column, Group, Order
 from engine.segments.postings import Postings
@@ -70,7 +72,7 @@ class FieldSegment:
     @classmethod
     def merge(cls, parts: Sequence[FieldSegment]) -> FieldSegment:
         """Joins neighbours, oldest first. Work in numpy: documents are not needed."""
-        assert all(a.hi + 1 == b.lo for a, b in zip(parts, parts[1:], strict=False)), "segments must be neighbours"
+        assert all(a.hi + 1 == b.lo for a, b in pairwise(parts)), "segments must be neighbours"
         shifts = [part.lo - parts[0].lo for part in parts]
         names = sorted({name for part in parts for name in part.fields()})
         made = {name: columns.merge([part.column(name) for part in parts], shifts) for name in names}
@@ -100,7 +102,7 @@ class FieldSegment:
             self._id_column = Column({"s": Group(self.ids.take(order), Postings(starts, order.astype(np.uint32)))})
         return self._id_column
 
-    def holding(self, field: str, op: str, operand: Any) -> Mask:
+    def holding(self, field: str, op: str, operand: JsonValue) -> Mask:
         """Gives the mask of the rows for which one test of a filter holds; exactly `value_test` of each row's value."""
         if op in NEGATIONS:
             return ~self.holding(field, NEGATIONS[op], operand)
@@ -181,7 +183,7 @@ class _Slice(Mapping[str, NDArray[Any]]):
     def __getitem__(self, name: str) -> NDArray[Any]:
         return self._arrays[f"{self._number}.{name}"]
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[str]:
         return iter(self.kinds)
 
     def __len__(self) -> int:

@@ -1,4 +1,5 @@
-"""The file format of a segment: named arrays behind a checked header. Pure: bytes in, arrays out; the disk is elsewhere.
+"""The file format of a segment: named arrays behind a checked header. Pure: bytes in, arrays out; the disk is
+elsewhere.
 
     "BRNYSEG1" · header length u32 · header CRC-32 u32 · header (JSON) · arrays, each at a multiple of 64
 
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 import numpy as np
@@ -80,17 +81,18 @@ class SegmentFile(Mapping[str, NDArray[Any]]):
 
 def encode(
     kind: str, lo: int, hi: int, generation: int, info: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
-) -> list[memoryview | bytes]:
+) -> list[bytes]:
     """Gives the pieces of the file, to be written one after the other. The arrays are not copied."""
     sections: dict[str, _Section] = {}
-    pieces: list[memoryview | bytes] = []
+    pieces: list[bytes] = []
     offset = 0
     for name, array in arrays.items():
         packed = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
-        data = memoryview(packed.reshape(-1)).cast("B") if packed.size else memoryview(b"")
+        data = packed.reshape(-1).data.cast("B") if packed.size else memoryview(b"")
         sections[name] = _Section(packed.dtype.str, packed.shape, offset, len(data), zlib.crc32(data))
         padding = -len(data) % ALIGNMENT
-        pieces += [data, bytes(padding)]
+        # A memoryview where bytes are declared: whatever takes the one takes the other, and nothing is copied.
+        pieces += [cast("bytes", data), bytes(padding)]
         offset += len(data) + padding
     header = msgspec.json.encode(_Header(FORMAT, kind, lo, hi, generation, dict(info), sections))
     header += b" " * (-(len(header) + _PREFIX_BYTES) % ALIGNMENT)

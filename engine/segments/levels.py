@@ -1,7 +1,8 @@
 """When segments are merged: a pure decision over their sizes, oldest first.
 
-Sizes fall into levels, each eight times the one below. A row of eight neighbours of one level or lower becomes one segment
-of the next, so a row is rewritten once a level: at a million rows about four times, with at most seven segments a level.
+Sizes fall into levels, each eight times the one below. A row of eight neighbours of one level or lower becomes one
+segment of the next, so a row is rewritten once a level: at a million rows about four times, with at most seven
+segments a level.
 """
 
 from __future__ import annotations

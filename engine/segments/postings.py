@@ -1,4 +1,6 @@
-"""Posting lists as two arrays: the rows of key i are `rows[starts[i] : starts[i + 1]]`, ascending. Pure numpy, no I/O."""
+"""Posting lists as two arrays: the rows of key i are `rows[starts[i] : starts[i + 1]]`, ascending. Pure numpy, no
+I/O.
+"""
 
 from __future__ import annotations
 

@@ -1,13 +1,14 @@
 """The vectors of one space while the brain is open: sealed blocks, a growing tail, and where each content's row is.
 
-Rows are numbered in the order of arrival; sealing and merging keep the order, so a row's number never changes. A content
-keeps its first vector of a space.
+Rows are numbered in the order of arrival; sealing and merging keep the order, so a row's number never changes. A
+content keeps its first vector of a space.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +16,15 @@ from numpy.typing import NDArray
 from engine.segments.vectors import Block, Ints, Matrix
 
 FULL_SCAN_SHARE = 0.3
-"""Share of the rows from which one product over everything is cheaper than gathering (measured: between 0.3 and 0.4)."""
+"""Share of the rows from which one product over everything is cheaper than gathering (measured: between 0.3 and
+0.4).
+"""
 
 GATHER_ROWS_MAX = 4096
 """Rows gathered at a time: the copy then stays in the processor's cache (measured cliff at about 5,000 rows of 384)."""
+
+
+_Number = TypeVar("_Number", bound=np.generic)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +51,7 @@ class SpaceRows:
         """The unit vector of a row."""
         for block in (*self.blocks, self.tail):
             if row < len(block):
-                return block.rows[row]
+                return np.asarray(block.rows[row])
             row -= len(block)
         raise IndexError("no such row")
 
@@ -77,18 +83,20 @@ class GrowingSpace:
         self._row_of_cid = np.full(1024, -1, dtype=np.int64)
         self.tail_count = 0
 
-    def add(self, cid: int, row: Matrix) -> None:
-        """Takes one unit vector."""
-        if self.tail_count == len(self._cids):
-            capacity = max(64, 2 * self.tail_count)
-            self._cids = _grown(self._cids, capacity)
-            self._rows = _grown(self._rows, capacity)
-        self._cids[self.tail_count] = cid
-        self._rows[self.tail_count] = row
-        self._reserve(cid)
-        if self._row_of_cid[cid] < 0:
-            self._row_of_cid[cid] = self._sealed_count + self.tail_count
-        self.tail_count += 1
+    def add(self, cids: Sequence[int], rows: Matrix) -> None:
+        """Takes unit vectors, one a content."""
+        start, end = self.tail_count, self.tail_count + len(cids)
+        if end > len(self._cids):
+            capacity = max(64, 2 * end)
+            self._cids = _grown(self._cids, start, capacity)
+            self._rows = _grown(self._rows, start, capacity)
+        self._cids[start:end] = cids
+        self._rows[start:end] = rows
+        self._reserve(max(cids))
+        for row, cid in enumerate(cids, self._sealed_count + start):
+            if self._row_of_cid[cid] < 0:
+                self._row_of_cid[cid] = row
+        self.tail_count = end
 
     def load(self, block: Block) -> None:
         """Takes a sealed block that follows what is here; the tail must still be empty."""
@@ -133,7 +141,7 @@ class GrowingSpace:
         return self._cids.nbytes + self._rows.nbytes + self._row_of_cid.nbytes
 
 
-def _grown(array: NDArray[np.generic], capacity: int) -> NDArray[np.generic]:
+def _grown(array: NDArray[_Number], count: int, capacity: int) -> NDArray[_Number]:
     grown = np.empty((capacity, *array.shape[1:]), dtype=array.dtype)
-    grown[: len(array)] = array
+    grown[:count] = array[:count]
     return grown

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,9 @@ Bytes = NDArray[np.uint8]
 Ints = NDArray[np.int64]
 
 PREFIX_BYTES = 64
-"""Strings are sorted by this many leading bytes in numpy (which lets other threads run); only longer equals in Python."""
+"""Strings are sorted by this many leading bytes in numpy (which lets other threads run); only longer equals in
+Python.
+"""
 
 GATHER_STRINGS_MAX = 65_536
 """Strings copied in one numpy step: an index of eight bytes a byte is made for each."""
@@ -30,7 +33,7 @@ class StringTable:
     def __init__(self, heap: Bytes, offsets: NDArray[np.int64]) -> None:
         self.heap = heap
         self.offsets = offsets
-        self._view = memoryview(np.ascontiguousarray(heap)) if len(heap) else memoryview(b"")
+        self._view = np.ascontiguousarray(heap).data if len(heap) else memoryview(b"")
 
     @classmethod
     def of(cls, strings: Sequence[bytes]) -> StringTable:
@@ -49,7 +52,7 @@ class StringTable:
 
     def __iter__(self) -> Iterator[bytes]:
         bounds = self.offsets.tolist()
-        for start, end in zip(bounds, bounds[1:], strict=False):
+        for start, end in pairwise(bounds):
             yield bytes(self._view[start : end - 1])
 
     def bisect(self, key: bytes, *, after: bool = False) -> int:
@@ -76,7 +79,9 @@ class StringTable:
         return low, self.bisect(prefix + b"\xff")
 
     def containing(self, needle: bytes) -> Ints:
-        """Gives the indexes of the strings that contain `needle`, ascending. A needle ending in NUL means "ends with"."""
+        """Gives the indexes of the strings that contain `needle`, ascending. A needle ending in NUL means "ends
+        with".
+        """
         if not needle or not len(self):
             return np.arange(len(self), dtype=np.int64)
         found = [hit.start() for hit in re.finditer(re.escape(needle), self._view)]
@@ -153,9 +158,8 @@ def _equal_neighbours(table: StringTable, order: Ints) -> NDArray[np.bool_]:
     """Whether each string of the order, from the second on, equals the one before it."""
     starts = table.offsets[:-1][order]
     lengths = table.offsets[1:][order] - starts
-    equal = lengths[1:] == lengths[:-1]
     prefixes = table._prefixes()[order]
-    equal &= prefixes[1:] == prefixes[:-1]
+    equal: NDArray[np.bool_] = (lengths[1:] == lengths[:-1]) & (prefixes[1:] == prefixes[:-1])
     for index in np.flatnonzero(equal & (lengths[1:] > PREFIX_BYTES + 1)).tolist():
         equal[index] = table[int(order[index])] == table[int(order[index + 1])]
     return equal

@@ -1,8 +1,8 @@
 """Postings of words: which contents have a term, how often, and how long each content is. Immutable; Okapi BM25.
 
-A segment covers the contents `lo` to `hi` without a gap; place r is content lo + r. Frequencies of terms and the average
-length are asked as of a content number, so that a score does not depend on how contents are split into segments, nor
-on what was added after the generation that is read.
+A segment covers the contents `lo` to `hi` without a gap; place r is content lo + r. Frequencies of terms and the
+average length are asked as of a content number, so that a score does not depend on how contents are split into
+segments, nor on what was added after the generation that is read.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,9 @@ from engine.segments.strings import StringTable
 
 K1 = 1.2
 B = 0.75
-"""The customary constants of BM25 (Robertson and Zaragoza 2009): saturation of repeats, weight of a content's length."""
+"""The customary constants of BM25 (Robertson and Zaragoza 2009): saturation of repeats, weight of a content's
+length.
+"""
 
 Floats = NDArray[np.float32]
 Arrays = Mapping[str, NDArray[Any]]
@@ -91,7 +94,7 @@ class TextSegment:
     @classmethod
     def merge(cls, parts: Sequence[TextSegment]) -> TextSegment:
         """Joins neighbours, oldest first."""
-        assert all(a.hi + 1 == b.lo for a, b in zip(parts, parts[1:], strict=False)), "segments must be neighbours"
+        assert all(a.hi + 1 == b.lo for a, b in pairwise(parts)), "segments must be neighbours"
         terms, places = strings.merge([part.terms for part in parts])
         shifts = [part.lo - parts[0].lo for part in parts]
         listed, order = postings.merge([part.listed for part in parts], places, shifts, len(terms))

@@ -1,11 +1,13 @@
 """Rows of unit vectors, by space, in the order in which they arrived. Immutable; exact search by inner product.
 
-A segment covers the vectors `lo` to `hi` (their arrival numbers). Vectors of two spaces lie apart and are never compared.
+A segment covers the vectors `lo` to `hi` (their arrival numbers). Vectors of two spaces lie apart and are never
+compared.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,9 @@ Arrays = Mapping[str, NDArray[Any]]
 
 
 def unit(rows: Matrix) -> Matrix:
-    """Gives the rows scaled to unit length, float32; a row of zeros stays one, and nothing but finite numbers comes out."""
+    """Gives the rows scaled to unit length, float32; a row of zeros stays one, and nothing but finite numbers comes
+    out.
+    """
     wide = rows.astype(np.float64)
     lengths = np.linalg.norm(wide, axis=-1, keepdims=True)
     return np.asarray(wide / np.where(lengths > 0, lengths, 1.0), dtype=np.float32)
@@ -73,7 +77,7 @@ class VectorSegment:
     @classmethod
     def merge(cls, parts: Sequence[VectorSegment]) -> VectorSegment:
         """Joins neighbours, oldest first."""
-        assert all(a.hi + 1 == b.lo for a, b in zip(parts, parts[1:], strict=False)), "segments must be neighbours"
+        assert all(a.hi + 1 == b.lo for a, b in pairwise(parts)), "segments must be neighbours"
         blocks = {}
         for space in sorted({space for part in parts for space in part.blocks}):
             found = [part.blocks[space] for part in parts if space in part.blocks]
