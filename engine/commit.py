@@ -1,15 +1,31 @@
-"""Group commit: many jobs, one durable transaction, one outcome each."""
+"""Group commit: many jobs, one durable transaction, one outcome each.
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+A job that is refused is rolled back alone. A failure before COMMIT fails the group plainly; once COMMIT was sent a
+failure leaves the outcome unknown, and the handle may not be trusted until the file was opened again: an fsync that
+failed cannot be repeated, the kernel may have marked the pages clean.
+"""
 
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import apsw
 import msgspec
 
 from contract.refusals import Refusal
+from engine.clock import Clock
+from engine.disk import Disk, refusal_of
+from engine.failpoints import FailpointCrash
+from engine.idempotency import recall, remember
+from engine.port import Applied
 from engine.records import Document
+from engine.sqlite.connect import refusal_of_sqlite
+from engine.sqlite.opening import CommitState
+from engine.sqlite.recorder import Recorder
+from engine.transaction import Transaction
+from engine.view import ViewContext
 
-if TYPE_CHECKING:
-    from engine.transaction import Transaction
+_WHOLE_GROUP: Final = (apsw.FullError, apsw.IOError, apsw.NoMemError)
+"""Errors after which SQLite may have rolled everything back by itself."""
 
 
 class WriteJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -21,7 +37,7 @@ class WriteJob(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     door: str
-    apply: "Callable[[Transaction], Document]"
+    apply: Callable[[Transaction], Document]
     principal: str
     key: str | None = None
     body_sha256: bytes | None = None
@@ -40,3 +56,128 @@ class WriteOutcome(msgspec.Struct, frozen=True, kw_only=True):
     refusal: Refusal | None = None
     generation: int | None = None
     replayed: bool = False
+
+
+class GroupResult(msgspec.Struct, frozen=True):
+    """A durable group: its outcomes, what the index must learn (None when nothing), and what the next group builds on."""
+
+    outcomes: list[WriteOutcome]
+    applied: Applied | None
+    state: CommitState
+
+
+class GroupRefusedError(Exception):
+    """The group failed before COMMIT: nothing was written. `refusal` is every job's."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.message)
+        self.refusal = refusal
+
+
+class GroupUnknownError(Exception):
+    """COMMIT was sent and failed: the group is in the file, or it is not. The connection must not be used again."""
+
+
+def unknown_outcome(job: WriteJob, why: str) -> WriteOutcome:
+    """The outcome of a job of a group whose COMMIT failed."""
+    details: dict[str, object] = {"why": why} if job.key is None else {"why": why, "idempotencyKey": job.key}
+    message = "The write was sent to the disk, which failed before it said whether it is kept."
+    return WriteOutcome(refusal=Refusal("OutcomeUnknownError", message, details=details))
+
+
+class GroupCommit:
+    """Runs groups on one writer connection. One thread at a time."""
+
+    def __init__(self, connection: apsw.Connection, context: ViewContext, clock: Clock, disk: Disk) -> None:
+        self._connection = connection
+        self._context = context
+        self._clock = clock
+        self._disk = disk
+
+    def run(self, jobs: Sequence[WriteJob], state: CommitState) -> GroupResult:
+        """Commit the jobs in their order. Raises `GroupRefusedError` or `GroupUnknownError`."""
+        try:
+            self._disk.hit("commit.begin")
+            self._connection.execute("BEGIN IMMEDIATE")
+        except (apsw.Error, OSError) as error:
+            raise GroupRefusedError(_named(error, "begin a write")) from error
+        try:
+            result = self._prepare(jobs, state)
+            self._disk.hit("commit.rows")
+        except (apsw.Error, OSError) as error:
+            self._rollback()
+            raise GroupRefusedError(_named(error, "write")) from error
+        except BaseException:
+            self._rollback()
+            raise
+        try:
+            self._disk.hit("commit.commit")
+            self._connection.execute("COMMIT")
+        except (apsw.Error, OSError, FailpointCrash) as error:
+            raise GroupUnknownError(str(error)) from error
+        return result
+
+    def _rollback(self) -> None:
+        if self._connection.in_transaction:
+            self._connection.execute("ROLLBACK")
+
+    def _prepare(self, jobs: Sequence[WriteJob], state: CommitState) -> GroupResult:
+        epoch = self._connection.execute("SELECT v FROM meta WHERE k='epoch'").fetchone()
+        assert epoch is not None
+        if epoch[0] != state.epoch:
+            message = f"Another process took the writer lease by force (epoch {epoch[0]}, ours was {state.epoch})."
+            raise GroupRefusedError(Refusal("WriterFencedError", message))
+        at_us = max(self._clock.now_us(), state.at_us)
+        recorder = Recorder(self._connection, state.marks, state.head, state.head_hash, state.epoch)
+        outcomes = [self._run_job(job, recorder, state.head, at_us) for job in jobs]
+        marks = recorder.numbers.frozen()
+        applied = Applied(
+            generation=recorder.head,
+            versions=recorder.versions,
+            deaths=recorder.deaths,
+            contents=recorder.contents,
+            vectors=recorder.vectors,
+            marks=marks,
+        )
+        after = CommitState(
+            head=recorder.head, head_hash=recorder.head_hash, at_us=at_us, marks=marks, epoch=state.epoch
+        )
+        return GroupResult(outcomes, applied if recorder.head != state.head or recorder.vectors else None, after)
+
+    def _run_job(self, job: WriteJob, recorder: Recorder, published: int, at_us: int) -> WriteOutcome:
+        recorder.begin()
+        try:
+            return self._kept(job, recorder, published, at_us)
+        except Refusal as refusal:
+            outcome = WriteOutcome(refusal=refusal)
+        except _WHOLE_GROUP:
+            raise
+        except apsw.Error as error:
+            outcome = WriteOutcome(refusal=refusal_of_sqlite(error, "write"))
+        except Exception as error:  # the place that turns a crash of a write door into the internal refusal
+            message = f"The door {job.door} failed: {type(error).__name__}."
+            refusal = Refusal("InternalError", message)
+            refusal.__cause__ = error
+            outcome = WriteOutcome(refusal=refusal)
+        recorder.undo()
+        return outcome
+
+    def _kept(self, job: WriteJob, recorder: Recorder, published: int, at_us: int) -> WriteOutcome:
+        if job.key is not None:
+            known = recall(self._connection, job, at_us)
+            if known is not None:
+                recorder.release()
+                return WriteOutcome(answer=known[0], generation=known[1], replayed=True)
+        transaction = Transaction(recorder, self._context, published, job.principal, at_us)
+        transaction.set_meta(job.meta)
+        answer = job.apply(transaction)
+        generation = recorder.finish(at_us, job.principal, job.door, transaction.commit_meta)
+        answer["generation"] = generation
+        if job.key is not None:
+            remember(self._connection, job, answer, generation, at_us)
+        recorder.release()
+        return WriteOutcome(answer=answer, generation=generation)
+
+
+def _named(error: apsw.Error | OSError, what: str) -> Refusal:
+    return refusal_of_sqlite(error, what) if isinstance(error, apsw.Error) else refusal_of(error, what)

@@ -5,39 +5,79 @@ data (a vector for an old text, a segment, a blob) makes none.
 """
 
 from collections.abc import Iterable, Sequence
+from hashlib import sha256
+from typing import TYPE_CHECKING
 
-from engine.records import Content, Document, Entity, Keep, Relation, SegmentRow, KEEP
-from engine.view import View
+from contract.refusals import Refusal
+from engine.blobs import INLINE_BYTES_MAX
+from engine.disk import refusal_of
+from engine.records import KEEP, Content, Document, Entity, Keep, Relation, SegmentRow
+from engine.sqlite.recorder import Recorder
+from engine.sqlite.rows import ADD, REMOVE, UPDATE, encode_doc
+from engine.sqlite.scope import LIVE, Scope
+from engine.sqlite.source import segment_crc
+from engine.view import View, ViewContext
+
+if TYPE_CHECKING:
+    from engine.index_view import IndexView
 
 
 class Transaction(View):
     """One job of a group commit. Handed to `WriteJob.apply`, never made by hand, dead after it returned.
 
-    Reads see the newest state, earlier jobs of the group included. `index` is at the last published generation: rows
+    `generation` is the generation the job makes if it changes something; `principal` comes from the credential; `now_ms`
+    is the instant of the commit. Reads see the newest state, earlier jobs of the group included. `index` is at the last published generation: rows
     that `unpublished` lists are not in it.
     """
 
-    principal: str
-    now_ms: int
+    def __init__(self, recorder: Recorder, context: ViewContext, published: int, principal: str, at_us: int) -> None:
+        super().__init__(Scope(recorder.connection, LIVE, True), recorder.generation, context)
+        self.principal = principal
+        self.now_ms = at_us // 1_000
+        self.commit_meta: Document | None = None
+        self._recorder = recorder
+        self._published = published
 
-    # `generation` is the generation this job makes if it changes something.
+    @property
+    def _scope(self) -> Scope:
+        self._recorder.settle()
+        return self._pinned
+
+    @property
+    def at_ms(self) -> int:
+        """The instant of the commit to be, ms since 1970."""
+        return self.now_ms
+
+    @property
+    def index(self) -> "IndexView":
+        """The derived indexes at the last published generation; they do not know this group's changes."""
+        return self._context.index_view(self._published)
 
     @property
     def changed(self) -> bool:
         """True once the job has changed a row: it will make a generation."""
-        raise NotImplementedError
+        return self._recorder.changed
 
     def set_meta(self, meta: Document | None) -> None:
         """Keep a JSON object with the commit."""
-        raise NotImplementedError
+        self.commit_meta = meta
 
     def unpublished(self) -> list[Entity]:
         """Entities alive now that this group added or changed, which `index` does not know yet."""
-        raise NotImplementedError
+        recorder = self._recorder
+        iids = {iid: None for _, iid, _, _, _ in recorder.versions}
+        return list(self.entities_at(list(iids)).values())
 
     def space(self, model: str, dimensions: int, model_hash: str) -> int:
         """The number of a vector space, made when it is new. Makes no generation."""
-        raise NotImplementedError
+        scope = self._scope
+        sql = "SELECT space FROM space WHERE model=? AND dims=? AND hash=?"
+        row = scope.row(sql, (model, dimensions, model_hash))
+        if row is None:
+            insert = "INSERT INTO space(model,dims,hash) VALUES(?,?,?) RETURNING space"
+            row = scope.row(insert, (model, dimensions, model_hash))
+        assert row is not None
+        return int(row[0])
 
     # -- entities
 
@@ -46,19 +86,35 @@ class Transaction(View):
 
         A taken id is `EntityExistsError`.
         """
-        raise NotImplementedError
+        recorder = self._recorder
+        recorder.numbers.iid += 1
+        iid = recorder.numbers.iid
+        return recorder.add_entity(iid, recorder.add_content(iid, content, doc), doc, ADD)
 
     def add_entities(self, items: Iterable[tuple[Document, Content | None]]) -> list[Entity]:
         """`add_entity` for many: ids are looked up at once, rows go in by prepared statements."""
-        raise NotImplementedError
+        return [self.add_entity(doc, content) for doc, content in items]
 
     def replace_entity(self, entity: Entity, doc: Document, content: Content | None | Keep = KEEP) -> Entity:
         """Give the entity a new version. The old one stays readable at older generations. `id` must not change."""
-        raise NotImplementedError
+        recorder = self._recorder
+        assert doc["id"] == entity.id, "an entity keeps its id"
+        cid = entity.cid
+        if content is not KEEP:
+            recorder.drop_content(cid)
+            cid = recorder.add_content(entity.iid, content, doc)
+        return recorder.replace_entity(entity, cid, doc)
 
     def remove_entity(self, entity: Entity) -> int:
         """End the entity and every relation that touches it; how many relations went. Paths are the caller's."""
-        raise NotImplementedError
+        touching = self.edges([entity.iid], "both")
+        for edge in touching:
+            relation = self.relation(edge.id)
+            assert relation is not None, edge.id
+            self._recorder.remove_relation(relation)
+        self._recorder.drop_content(entity.cid)
+        self._recorder.remove_entity(entity)
+        return len(touching)
 
     # -- relations
 
@@ -67,29 +123,61 @@ class Transaction(View):
 
         One relation exists for each (src, dst, type, subtype). `doc` holds `id`, `type`, `from`, `to` and the rest.
         """
-        raise NotImplementedError
+        existing = self.relation_between(src, dst, doc["type"], doc.get("subtype"))
+        if existing is not None:
+            return existing, False
+        self._recorder.numbers.rid += 1
+        return self._recorder.add_relation(self._recorder.numbers.rid, src, dst, doc, ADD), True
 
     def replace_relation(self, relation: Relation, doc: Document) -> Relation:
         """Give the relation a new version; its id and ends stay. A type and subtype that are taken: `ValidationError`."""
-        raise NotImplementedError
+        assert doc["id"] == relation.id, "a relation keeps its id"
+        other = self.relation_between(relation.src, relation.dst, doc["type"], doc.get("subtype"))
+        if other is not None and other.rid != relation.rid:
+            message = f"Another relation ({other.id}) of type {doc['type']!r} joins the same two entities."
+            raise Refusal("ValidationError", message, cure="Change that one, or use another subtype.")
+        self._recorder.close_relation(relation)
+        return self._recorder.add_relation(relation.rid, relation.src, relation.dst, doc, UPDATE)
 
     def remove_relation(self, relation: Relation) -> None:
         """End the relation."""
-        raise NotImplementedError
+        self._recorder.remove_relation(relation)
 
     # -- files
 
     def put_blob(self, data: bytes) -> str:
         """Keep bytes under their sha256 (hex), which is returned. Durable before the commit; makes no generation."""
-        raise NotImplementedError
+        digest = sha256(data).hexdigest()
+        scope = self._scope
+        row = scope.row("SELECT inline IS NOT NULL FROM blob WHERE hash=?", (bytes.fromhex(digest),))
+        inline = len(data) <= INLINE_BYTES_MAX
+        if not inline:
+            try:
+                self._context.blobs.write(digest, data)
+            except OSError as error:
+                raise refusal_of(error, "write a blob") from error
+        if row is None:
+            values = (bytes.fromhex(digest), len(data), data if inline else None)
+            scope.connection.execute("INSERT INTO blob(hash,size,inline) VALUES(?,?,?)", values)
+        elif inline:  # the same bytes again: heals a row whose bytes were damaged
+            scope.connection.execute(
+                "UPDATE blob SET inline=? WHERE hash=? AND inline<>?", (data, bytes.fromhex(digest), data)
+            )
+        return digest
 
     def set_path(self, path: str, iid: int) -> None:
         """Let `path` name the entity `iid`; what it named before stays readable in the past."""
-        raise NotImplementedError
+        before = self.path(path)
+        if before != iid:
+            self._recorder.end_path(path)
+            self._recorder.start_path(path, iid)
 
     def drop_path(self, path: str) -> None:
         """Let `path` name nothing."""
-        raise NotImplementedError
+        before = self.path(path)
+        if before is not None:
+            self._recorder.end_path(path)
+            self._recorder.log_path(path, before, REMOVE)
 
     # -- derived data, no generation
 
@@ -98,8 +186,22 @@ class Transaction(View):
 
         A content that already has a vector of that space, or that does not exist, is passed over.
         """
-        raise NotImplementedError
+        widths = {space.space: 4 * space.dimensions for space in self.spaces()}
+        for _, space, vector in vectors:
+            if len(vector) != widths.get(space):
+                message = f"A vector of {len(vector) // 4} numbers is not of space {space}."
+                raise Refusal("VectorDimensionError", message)
+        return sum(self._recorder.attach_vector(*each) for each in vectors)
 
-    def register_segment(self, row: SegmentRow, drop: Sequence[str] = ()) -> None:
-        """Vouch for a durable file under `seg/` and forget those named in `drop`."""
-        raise NotImplementedError
+    def forget_segments(self, names: Sequence[str]) -> None:
+        """Vouch no longer for these files; unknown names are passed over."""
+        self._scope.connection.executemany("DELETE FROM seg WHERE name=?", ((name,) for name in names))
+
+    def register_segment(self, row: SegmentRow) -> None:
+        """Vouch for a durable file under `seg/`, in place of one of the same name."""
+        connection = self._scope.connection
+        info = encode_doc(dict(row.info))
+        connection.execute(
+            "INSERT OR REPLACE INTO seg VALUES(?,?,?,?,?,?,?,?)",
+            (row.name, row.kind, row.lo, row.hi, row.generation, row.bytes, info, segment_crc(row, info)),
+        )

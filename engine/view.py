@@ -4,9 +4,12 @@ A view is one short read transaction on one connection; use it inside its `with`
 Every row that is read is checked against its CRC; a mismatch is `RecordCorruptError` naming the record.
 """
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
+import msgspec
+
+from engine.blobs import BlobFolder
 from engine.records import (
     Commit,
     CountRow,
@@ -20,151 +23,183 @@ from engine.records import (
     Revision,
     Space,
 )
+from engine.sqlite import entities, files, log, relations
+from engine.sqlite.rows import VERB_NUMBERS
+from engine.sqlite.scope import LIVE, Scope
 
 if TYPE_CHECKING:
-    from engine.index import IndexView
+    from engine.index_view import IndexView
+
+
+class ViewContext(msgspec.Struct, frozen=True):
+    """What every view of one open store shares. `created_ms` is the instant of generation 0."""
+
+    blobs: BlobFolder
+    index_view: "Callable[[int], IndexView]"
+    created_ms: int
 
 
 class View:
     """The brain at `generation`. Made by `Store.view`, never by hand."""
 
-    generation: int
+    def __init__(self, scope: Scope, generation: int, context: ViewContext) -> None:
+        self.generation = generation
+        self._pinned = scope
+        self._context = context
+
+    @property
+    def _scope(self) -> Scope:
+        """Where reads go; a transaction writes what it still holds back first."""
+        return self._pinned
 
     @property
     def at_ms(self) -> int:
         """The instant of the generation, ms since 1970."""
-        raise NotImplementedError
+        if self.generation == 0:
+            return self._context.created_ms
+        row = self._scope.row("SELECT at_us FROM commits WHERE gen<=? ORDER BY gen DESC LIMIT 1", (self.generation,))
+        return self._context.created_ms if row is None else int(row[0]) // 1_000
 
     @property
     def index(self) -> "IndexView":
         """The derived indexes at the same generation; the first use in the life of a store loads them."""
-        raise NotImplementedError
+        return self._context.index_view(self.generation)
+
+    def meta(self, key: str) -> Any:
+        """A value that the store keeps about itself; None when there is none."""
+        return log.meta_value(self._scope, key)
 
     # -- entities
 
     def entity(self, entity_id: str) -> Entity | None:
         """The entity of this id, or None when there is none at this generation. Ids are compared as bytes."""
-        raise NotImplementedError
+        return entities.by_id(self._scope, entity_id)
 
     def entities(self, ids: Sequence[str]) -> dict[str, Entity]:
         """The entities of these ids; an id that is unknown at this generation is absent. Duplicates collapse."""
-        raise NotImplementedError
+        scope = self._scope
+        found = {entity_id: entities.by_id(scope, entity_id) for entity_id in ids}
+        return {entity_id: entity for entity_id, entity in found.items() if entity is not None}
 
     def entities_at(self, iids: Sequence[int]) -> dict[int, Entity]:
         """The entities of these iids that are alive at this generation."""
-        raise NotImplementedError
+        scope = self._scope
+        found = {iid: entities.by_iid(scope, iid) for iid in iids}
+        return {iid: entity for iid, entity in found.items() if entity is not None}
 
     def versions(self, vers: Sequence[int]) -> list[Entity]:
         """The versions of these numbers, in the given order, alive or not.
 
         For numbers that an index gave: one without a row is `RecordCorruptError`, never a shorter list.
         """
-        raise NotImplementedError
+        scope = self._scope
+        return [entities.by_version(scope, ver) for ver in vers]
 
     def scan(self, after_iid: int = 0, limit: int = 256) -> list[Entity]:
         """The next entities in insertion order; continue after the last one's iid. At most `limit` rows."""
-        raise NotImplementedError
+        return entities.scan(self._scope, after_iid, limit)
 
     def last_revision(self, entity_id: str) -> int:
         """The `_rev` of the newest version of this id that history keeps, removed ones too; 0 when there is none."""
-        raise NotImplementedError
+        return entities.last_revision(self._scope, entity_id)
 
     # -- contents
 
     def text(self, cid: int) -> str | None:
         """The searchable text of a content."""
-        raise NotImplementedError
+        return entities.text(self._scope, cid)
 
     def vector(self, cid: int) -> bytes | None:
         """The vector of a content (little-endian float32), or None while it has none."""
-        raise NotImplementedError
+        return entities.vector(self._scope, cid)
 
     def vectors(self, cids: Sequence[int]) -> dict[int, bytes]:
         """The vectors of these contents; those without one are absent."""
-        raise NotImplementedError
+        scope = self._scope
+        found = {cid: entities.vector(scope, cid) for cid in cids}
+        return {cid: vector for cid, vector in found.items() if vector is not None}
 
     def spaces(self) -> list[Space]:
         """Every vector space known to the store."""
-        raise NotImplementedError
+        return entities.spaces(self._scope)
 
     def pending_contents(self, limit: int, after_cid: int = 0) -> list[PendingContent]:
         """Current texts that still wait for their vector, cid ascending."""
-        raise NotImplementedError
+        return entities.pending(self._scope, limit, after_cid)
 
     def pending_count(self) -> int:
         """How many current texts still wait for their vector."""
-        raise NotImplementedError
+        return entities.pending_count(self._scope)
 
     # -- relations
 
     def relation(self, relation_id: str) -> Relation | None:
         """The relation of this id, or None when there is none at this generation."""
-        raise NotImplementedError
+        return relations.by_id(self._scope, relation_id)
 
     def relation_between(self, src: int, dst: int, type_: str, subtype: str | None) -> Relation | None:
         """The one relation from `src` to `dst` (iids) of this type and subtype; None matches no subtype."""
-        raise NotImplementedError
+        return relations.between(self._scope, src, dst, VERB_NUMBERS[type_], subtype)
 
     def relations(self, query: RelationQuery) -> RelationPage:
         """The relations that `query` selects, ordered by edge id ascending, cut from the whole incidence.
 
         A self loop counts once in an undirected incidence.
         """
-        raise NotImplementedError
+        return relations.page(self._scope, query)
 
     def edges(self, frontier: Sequence[int], direction: Direction, types: Sequence[str] | None = None) -> list[Edge]:
         """The edges that leave (`out`), enter (`in`) or touch (`both`) the iids of `frontier`, by edge id.
 
         Answered from the adjacency indexes alone. Visibility is not looked at: callers drop internal types themselves.
         """
-        raise NotImplementedError
+        return relations.edges(self._scope, frontier, direction, types)
 
     def scan_relations(self, after_rid: int = 0, limit: int = 256) -> list[Relation]:
         """The next relations in insertion order; continue after the last one's rid. At most `limit` rows."""
-        raise NotImplementedError
+        return relations.scan(self._scope, after_rid, limit)
 
     # -- counters
 
     def counts(self) -> list[CountRow]:
         """Every counter at this generation. Kept by each commit; for the past, cost grows with the changes since."""
-        raise NotImplementedError
+        return log.counts(self._scope)
 
     # -- files
 
     def path(self, path: str) -> int | None:
         """The iid of the node at `path`, or None."""
-        raise NotImplementedError
+        return files.path(self._scope, path)
 
     def paths_under(self, directory: str, after: str = "", limit: int = 1_000) -> list[tuple[str, int]]:
         """(path, iid) of the nodes below `directory` at any depth, path order (bytes), after the path `after`.
 
         `directory` is absolute without a trailing slash, except the root `/`; it is not among the rows itself.
         """
-        raise NotImplementedError
+        return files.paths_under(self._scope, directory, after, limit)
 
     def blob(self, sha256: str) -> bytes:
         """The bytes of a blob, checked against their hash (hex). A missing or differing one is `BlobCorruptError`."""
-        raise NotImplementedError
+        return files.blob(self._scope, self._context.blobs, sha256)
 
     def blob_size(self, sha256: str) -> int | None:
         """The size in bytes of a blob, or None when the store has no such blob. Opens no file."""
-        raise NotImplementedError
+        return files.blob_size(self._scope, sha256)
 
     # -- time
 
     def commit(self, generation: int, *, changes: bool = False) -> Commit | None:
         """The commit that made `generation`, checked against the hash chain; None for 0 and for unknown ones."""
-        raise NotImplementedError
+        return log.commit(self._scope, generation, changes)
 
     def resolve(self, at_ms: int) -> int:
         """The last generation committed at or before this instant (ms since 1970), at most this view's own; 0 if none."""
-        raise NotImplementedError
+        return log.resolve(self._scope, at_ms)
 
     def entity_history(self, entity_id: str, limit: int = 100, before: int | None = None) -> list[Revision]:
         """The revisions of an id, newest first, up to this view's generation and below generation `before`."""
-        raise NotImplementedError
+        return entities.history(self._scope, entity_id, limit, before or LIVE)
 
     def changes(self, after: int, limit: int = 100) -> list[Commit]:
         """At most `limit` commits above generation `after`, ascending, with their changes; none is split."""
-        raise NotImplementedError
-
+        return log.changes(self._scope, after, limit)

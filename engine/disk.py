@@ -1,0 +1,214 @@
+"""The only file that opens, syncs, renames, locks and maps files outside SQLite.
+
+Every descriptor is close-on-exec. Nothing here opens `store.db`, `-wal` or `-shm`: closing any descriptor of theirs
+drops the POSIX locks that SQLite holds for the whole process (measured).
+"""
+
+import errno
+import fcntl
+import mmap
+import os
+import stat
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from contract.refusals import Refusal
+from engine.failpoints import Failpoints
+
+TEMPORARY_PREFIX: Final = ".tmp-"
+"""Names of files that are not finished; only the owner of the store removes left ones."""
+
+_FORBIDDEN: Final = frozenset({"store.db", "store.db-wal", "store.db-shm"})
+_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+_READ_ONLY: Final = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
+
+
+def refusal_of(error: OSError, what: str) -> Refusal:
+    """The refusal for a file operation that failed; `what` names the act, as in "write the lease file"."""
+    details = {"errno": errno.errorcode.get(error.errno or 0, str(error.errno)), "path": str(error.filename or "")}
+    if error.errno in _FULL:
+        return Refusal("StorageFullError", f"The disk has no room to {what}.", details=details)
+    if error.errno in _READ_ONLY:
+        return Refusal("StorageReadOnlyError", f"The store may not be written: cannot {what}.", details=details)
+    return Refusal("InternalError", f"The disk failed to {what}: {error.strerror}.", details=details)
+
+
+class FileLock:
+    """A held `flock`. It belongs to this open file description: a second open, in this process too, is refused.
+
+    Freed by `release`, or by the kernel when the process ends in any way.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor: int | None = descriptor
+
+    def release(self) -> None:
+        """Free the lock; a second call does nothing."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+class Disk:
+    """The host's file system. Tests give one with failpoints, or with another SQLite VFS."""
+
+    def __init__(self, failpoints: Failpoints | None = None, sqlite_vfs: str | None = None) -> None:
+        self.failpoints = failpoints if failpoints is not None else Failpoints.from_environment(os.environ)
+        self.sqlite_vfs = sqlite_vfs
+
+    def hit(self, point: str) -> bool:
+        """Pass a failpoint; see `Failpoints.hit`."""
+        return False if self.failpoints is None else self.failpoints.hit(point)
+
+    # -- reading
+
+    def read_file(self, path: Path, bytes_max: int) -> bytes:
+        """The bytes of a regular file; ValueError when it is longer than `bytes_max` or not a regular file.
+
+        Never blocks on a FIFO and never follows a symbolic link.
+        """
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                raise ValueError(f"{path.name} is not a regular file")
+            if status.st_size > bytes_max:
+                raise ValueError(f"{path.name} has {status.st_size} bytes, at most {bytes_max} are expected")
+            chunks: list[bytes] = []
+            while chunk := os.read(descriptor, min(bytes_max + 1, 1 << 20)):
+                chunks.append(chunk)
+                if sum(map(len, chunks)) > bytes_max:
+                    raise ValueError(f"{path.name} grew beyond {bytes_max} bytes while it was read")
+            return b"".join(chunks)
+        finally:
+            os.close(descriptor)
+
+    def map_readonly(self, path: Path) -> mmap.mmap:
+        """The bytes of a regular, non-empty file, mapped for reading. The map outlives the name."""
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode) or status.st_size == 0:
+                raise ValueError(f"{path.name} cannot be mapped: empty or not a regular file")
+            return mmap.mmap(descriptor, 0, prot=mmap.PROT_READ)
+        finally:
+            os.close(descriptor)
+
+    def size_bytes(self, path: Path) -> int | None:
+        """The size of a regular file; None when the name is absent. ValueError for anything else. Opens nothing."""
+        try:
+            status = os.lstat(path)
+        except FileNotFoundError:
+            return None
+        if not stat.S_ISREG(status.st_mode):
+            raise ValueError(f"{path.name} is not a regular file")
+        return status.st_size
+
+    def free_bytes(self, path: Path) -> int:
+        """Bytes an unprivileged process may still write to the file system of `path`."""
+        status = os.statvfs(path)
+        return status.f_bavail * status.f_frsize
+
+    def list_names(self, path: Path) -> list[str]:
+        """The names in a folder, sorted."""
+        return sorted(os.listdir(path))
+
+    # -- writing
+
+    def make_folder(self, path: Path) -> None:
+        """Make one folder (mode 0700 on a fresh one); an existing folder is fine."""
+        try:
+            os.mkdir(path, 0o700)
+        except FileExistsError:
+            if not path.is_dir():
+                raise
+            return
+        self.sync_folder(path.parent)
+
+    def write_atomic(self, path: Path, data: bytes | Iterable[bytes], *, sync: bool = True) -> int:
+        """Give `path` new bytes, all or none: temporary file, sync, rename, sync of the folder. The bytes written.
+
+        `sync=False` is for advisory files, whose loss in a power cut is harmless. On failure the temporary file is
+        removed and the old bytes stand.
+        """
+        temporary = path.parent / f"{TEMPORARY_PREFIX}{path.name}.{os.getpid()}"
+        self.hit("file.create")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(temporary, flags, 0o600)
+        try:
+            try:
+                written = self._write_all(descriptor, [data] if isinstance(data, bytes) else data)
+                if sync:
+                    self.hit("file.sync")
+                    os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+            self.hit("file.rename")
+            os.rename(temporary, path)
+        except OSError:
+            self.remove(temporary)
+            raise
+        if sync:
+            self.sync_folder(path.parent)
+        return written
+
+    def _write_all(self, descriptor: int, chunks: Iterable[bytes]) -> int:
+        written = 0
+        for chunk in chunks:
+            rest = memoryview(chunk).cast("B")
+            if self.hit("file.write"):
+                os.write(descriptor, rest[: len(rest) // 2])
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            while rest:
+                count = os.write(descriptor, rest)
+                rest = rest[count:]
+                written += count
+        return written
+
+    def sync_folder(self, path: Path) -> None:
+        """Make renames and new names in a folder durable."""
+        self.hit("file.dirsync")
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def ensure_file(self, path: Path) -> None:
+        """Make an empty file unless the name is taken."""
+        os.close(os.open(path, os.O_RDONLY | os.O_CREAT | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+
+    def rename(self, source: Path, target: Path) -> None:
+        """Rename within one folder and make it durable."""
+        self.hit("file.rename")
+        os.rename(source, target)
+        self.sync_folder(target.parent)
+
+    def remove(self, path: Path) -> bool:
+        """Remove a name; False when it was absent."""
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            return False
+        return True
+
+    # -- locks
+
+    def try_lock(self, path: Path, *, shared: bool) -> FileLock | None:
+        """A `flock` on `path` without waiting; None when it is held in a way that excludes ours.
+
+        FileNotFoundError when the file is absent. A lock is not a write: the file is opened read-only, which works on a
+        read-only file system.
+        """
+        assert path.name not in _FORBIDDEN
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            return None
+        except OSError:
+            os.close(descriptor)
+            raise
+        return FileLock(descriptor)

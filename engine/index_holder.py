@@ -1,0 +1,96 @@
+"""The derived indexes of one open store: loaded at first use, told of every commit, thrown away when they fail."""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from engine.port import Applied, IndexPort
+from engine.sqlite import log
+from engine.sqlite.connect import ReaderPool
+from engine.sqlite.scope import LIVE, Scope
+from engine.sqlite.source import SnapshotSource, newer_than
+
+SourceOf = Callable[[Scope], SnapshotSource]
+
+
+class IndexHolder:
+    """Loading does not stop the writer: what is committed meanwhile waits in a backlog and is applied after."""
+
+    def __init__(self, make: Callable[[], IndexPort], readers: ReaderPool, source_of: SourceOf) -> None:
+        self._make = make
+        self._readers = readers
+        self._source_of = source_of
+        self._index: IndexPort | None = None
+        self._backlog: list[Applied] | None = None
+        self._loading = threading.Lock()
+        self._guard = threading.Lock()
+        self.failure: Exception | None = None
+
+    def view(self, generation: int) -> Any:
+        """The index at a published generation; loads it at the first use."""
+        index = self._index
+        if index is None:
+            index = self._load()
+        return index.view(generation)
+
+    def _load(self) -> IndexPort:
+        with self._loading:
+            if self._index is not None:
+                return self._index
+            with self._guard:
+                self._backlog = []  # from here on nothing is missed; what the snapshot holds too is dropped below
+            try:
+                return self._loaded(self._make())
+            finally:
+                with self._guard:
+                    self._backlog = None
+
+    def _loaded(self, index: IndexPort) -> IndexPort:
+        connection = self._readers.take()
+        try:
+            connection.execute("BEGIN")
+            scope = Scope(connection, LIVE, True)
+            source = self._source_of(scope)
+            assert source.generation == log.head(scope)
+            index.load(source)
+            connection.execute("COMMIT")
+        except BaseException:
+            index.close()
+            self._readers.give(connection, reusable=False)
+            raise
+        self._readers.give(connection)
+        with self._guard:
+            for applied in self._backlog or []:
+                index.apply(newer_than(applied, source.generation, source.marks))
+            self._index = index
+        return index
+
+    def apply(self, applied: Applied) -> None:
+        """Tell the index of a durable commit. One that fails is thrown away and loaded again from truth at its next use."""
+        with self._guard:
+            if self._backlog is not None and self._index is None:
+                self._backlog.append(applied)
+            if self._index is None:
+                return
+            try:
+                self._index.apply(applied)
+            except Exception as error:  # the commit is durable: a crash of derived data must not become its outcome
+                self.failure = error
+                self._index = None
+
+    def discard(self) -> None:
+        """Forget the index: the next use loads it from truth. Views that are out keep theirs."""
+        with self._guard:
+            self._index = None
+
+    def footprint_bytes(self) -> int:
+        """Resident bytes held by the index; 0 while it is not loaded."""
+        index = self._index
+        return 0 if index is None else index.footprint_bytes()
+
+    def close(self) -> None:
+        """Stop the index's background work."""
+        with self._guard:
+            index, self._index = self._index, None
+        if index is not None:
+            index.close()

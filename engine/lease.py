@@ -1,0 +1,242 @@
+"""The writer lease: who may write a store.
+
+Liveness is a `flock` on `locks/_writer.flock`, which is never renamed: while it is held the holder lives, whatever its
+heartbeat says, and the kernel frees it with the process. Authority is the epoch in `store.db`, which every commit
+checks. `_writer.lock` and `_writer.close` are advisory JSON that say who holds the lease and how the last holder left.
+"""
+
+import os
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import msgspec
+
+from contract.refusals import Refusal
+from engine.clock import Clock
+from engine.disk import Disk, FileLock, refusal_of
+
+FOLDER: Final = "locks"
+FLOCK: Final = "_writer.flock"
+LOCK: Final = "_writer.lock"
+CLOSE: Final = "_writer.close"
+READERS: Final = "_readers.flock"
+
+LOCK_VERSION: Final = 1
+RECORD_BYTES_MAX: Final = 65_536
+HEARTBEAT_MS: Final = 10_000
+"""How often the holder rewrites its heartbeat. Informative only: a held flock is never stale."""
+
+PROBES_MAX: Final = 50
+PROBE_PAUSE_S: Final = 0.000_5
+"""Attaching readers hold the flock shared for microseconds, to see whether a writer lives; a claim that meets one tries again."""
+
+ClaimPath = Literal["fresh", "leftover-after-clean-close", "stale-after-crash", "forced"]
+
+
+class LockRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The contents of `_writer.lock`. Times are ms since 1970; `claim` is unique to one holding of the lease."""
+
+    pid: int
+    hostname: str
+    started_at: int
+    heartbeat: int
+    version: int
+    claim: str
+
+    def holder(self) -> dict[str, Any]:
+        """What a refused caller is told."""
+        return {
+            "pid": self.pid,
+            "hostname": self.hostname,
+            "startedAt": self.started_at,
+            "heartbeat": self.heartbeat,
+        }
+
+
+class CloseRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The contents of `_writer.close`: the holding named by `claim` ended in order, at `closed_at`, at generation `head`."""
+
+    claim: str
+    closed_at: int
+    head: int
+
+
+class UnreadableError(Exception):
+    """A `_writer.lock` that is there and says nothing usable; the text says why."""
+
+
+def decode_lock(data: bytes) -> LockRecord:
+    """The record in the bytes of `_writer.lock`; `UnreadableError` when they are torn, empty or from a newer version."""
+    try:
+        record = msgspec.json.decode(data, type=dict[str, Any])
+        version = record.get("version")
+        if type(version) is int and version > LOCK_VERSION:
+            raise UnreadableError(f"it has version {version}, this one knows {LOCK_VERSION}")
+        return msgspec.convert(record, LockRecord)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise UnreadableError(f"it is not a lease record ({error})") from error
+
+
+def read_lock(folder: Path, disk: Disk) -> LockRecord | None:
+    """The record of the present or last holder; None when there is no file. `UnreadableError` as `decode_lock`."""
+    try:
+        return decode_lock(disk.read_file(folder / LOCK, RECORD_BYTES_MAX))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise UnreadableError(f"it cannot be read ({error})") from error
+
+
+def read_close(folder: Path, disk: Disk) -> CloseRecord | None:
+    """The record of the last orderly close; None when it is absent or not whole."""
+    try:
+        return msgspec.json.decode(disk.read_file(folder / CLOSE, RECORD_BYTES_MAX), type=CloseRecord)
+    except (OSError, ValueError, msgspec.MsgspecError):
+        return None
+
+
+def claim_path_of(lock: LockRecord | None, close: CloseRecord | None, *, force: bool) -> ClaimPath:
+    """How a free lease was left, from what stands in the folder (A-LEASE-04, A-LEASE-05)."""
+    if force:
+        return "forced"
+    if lock is None:
+        return "fresh"
+    return "leftover-after-clean-close" if close is not None and close.claim == lock.claim else "stale-after-crash"
+
+
+def writer_lives(folder: Path, disk: Disk) -> bool:
+    """True when another open file holds the writer's flock. Writes nothing; without a flock file nobody can write."""
+    try:
+        probe = disk.try_lock(folder / FLOCK, shared=True)
+    except FileNotFoundError:
+        return False
+    if probe is None:
+        return True
+    probe.release()
+    return False
+
+
+def locked(record: LockRecord | None) -> Refusal:
+    """The refusal for a lease that another process holds."""
+    holder = record.holder() if record is not None else {"pid": None, "hostname": None}
+    who = (
+        f"process {record.pid} on {record.hostname}" if record is not None else "a process that left no readable record"
+    )
+    message = f"The writer lease is held by {who}."
+    return Refusal("BRAINY_WRITER_LOCKED", message, details={"holder": holder})
+
+
+class Lease:
+    """A held lease. `claim` makes one; `release` ends it in order, the end of the process without."""
+
+    def __init__(self, folder: Path, disk: Disk, clock: Clock, flock: FileLock | None, path: ClaimPath) -> None:
+        now = clock.now_ms()
+        self.claim_path = path
+        self.record = LockRecord(
+            pid=os.getpid(),
+            hostname=socket.gethostname(),
+            started_at=now,
+            heartbeat=now,
+            version=LOCK_VERSION,
+            claim=clock.new_id(),
+        )
+        self._folder = folder
+        self._disk = disk
+        self._clock = clock
+        self._flock = flock
+
+    @classmethod
+    def claim(
+        cls, store: Path, disk: Disk, clock: Clock, *, force: bool, pause: Callable[[float], None] = time.sleep
+    ) -> "Lease":
+        """Take the lease of a store without waiting; the caller raises the epoch next.
+
+        `BRAINY_WRITER_LOCKED` when it is held, `WriterLeaseUnreadableError` when the last holder's record says nothing;
+        `force` passes both. `StorageReadOnlyError` and `StorageFullError` by what the disk says.
+        """
+        folder = store / FOLDER
+        try:
+            disk.make_folder(folder)
+            for name in (FLOCK, READERS):
+                disk.ensure_file(folder / name)
+            flock = _take_flock(folder, disk, pause)
+        except OSError as error:
+            raise refusal_of(error, "claim the writer lease") from error
+        try:
+            return cls._claimed(folder, disk, clock, flock, force)
+        except BaseException:
+            if flock is not None:
+                flock.release()
+            raise
+
+    @classmethod
+    def _claimed(cls, folder: Path, disk: Disk, clock: Clock, flock: FileLock | None, force: bool) -> "Lease":
+        disk.hit("lease.flocked")
+        lock = None
+        try:
+            lock = read_lock(folder, disk)
+        except UnreadableError as error:
+            if not force and flock is not None:
+                message = f"The lease file {LOCK!r} says nothing usable: {error}."
+                raise Refusal("WriterLeaseUnreadableError", message, details={"why": str(error)}) from error
+        if flock is None and not force:
+            raise locked(lock)
+        path = claim_path_of(lock, read_close(folder, disk), force=force)
+        disk.hit("lease.read")
+        lease = cls(folder, disk, clock, flock, path)
+        try:
+            lease._write()
+        except OSError as error:
+            raise refusal_of(error, "write the lease file") from error
+        disk.hit("lease.written")
+        return lease
+
+    def _write(self) -> None:
+        self._disk.write_atomic(self._folder / LOCK, msgspec.json.encode(self.record))
+
+    def beat(self) -> bool:
+        """Rewrite the heartbeat; False, and nothing written, when the lease file is not ours any more."""
+        self._disk.hit("lease.beat")
+        if self._flock is None:  # taken by force from a living holder: the flock follows when that one leaves
+            self._flock = self._disk.try_lock(self._folder / FLOCK, shared=False)
+        try:
+            current = read_lock(self._folder, self._disk)
+        except UnreadableError:
+            return False
+        if current is None or current.claim != self.record.claim:
+            return False
+        self.record = msgspec.structs.replace(self.record, heartbeat=self._clock.now_ms())
+        self._disk.write_atomic(self._folder / LOCK, msgspec.json.encode(self.record), sync=False)
+        return True
+
+    def release(self, head: int) -> None:
+        """Record the orderly close, remove the lease file, free the flock: in this order (A-LEASE-09)."""
+        record = CloseRecord(claim=self.record.claim, closed_at=self._clock.now_ms(), head=head)
+        self._disk.write_atomic(self._folder / CLOSE, msgspec.json.encode(record))
+        self._disk.hit("close.recorded")
+        self._disk.remove(self._folder / LOCK)
+        self._disk.hit("close.unlinked")
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Free the flock and record nothing: the next holder finds `stale-after-crash`, or has taken the lease already."""
+        if self._flock is not None:
+            self._flock.release()
+            self._flock = None
+
+
+def _take_flock(folder: Path, disk: Disk, pause: Callable[[float], None]) -> FileLock | None:
+    """The exclusive flock; None when a writer holds it. A reader's momentary probe does not count as one."""
+    for _ in range(PROBES_MAX):
+        flock = disk.try_lock(folder / FLOCK, shared=False)
+        if flock is not None:
+            return flock
+        probe = disk.try_lock(folder / FLOCK, shared=True)
+        if probe is None:
+            return None
+        probe.release()
+        pause(PROBE_PAUSE_S * (1 + os.getpid() % 7))
+    return None

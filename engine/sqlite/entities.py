@@ -1,0 +1,158 @@
+"""Reads of entities, their contents and their past."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from contract.refusals import Refusal
+from engine.records import FOREVER, Entity, PendingContent, Revision, Space
+from engine.sqlite.rows import corrupt, entity_of, small_crc
+from engine.sqlite.scope import Scope
+
+_TAIL: Final = "id,type,sub,vis,service,crc,doc"
+CURRENT: Final = f"SELECT iid,ver,cid,g0,{FOREVER},{_TAIL} FROM ent "
+CLOSED: Final = f"SELECT iid,ver,cid,g0,g1,{_TAIL} FROM ent_old "
+
+_BY_ID: Final = CURRENT + "WHERE id=?"
+_BY_ID_THEN: Final = CURRENT + "WHERE id=? AND g0<=?"
+_BY_ID_OLD: Final = CLOSED + "WHERE id=? AND g0<=? ORDER BY g0 DESC, ver DESC LIMIT 1"
+_BY_IID: Final = CURRENT + "WHERE iid=?"
+_BY_IID_THEN: Final = CURRENT + "WHERE iid=? AND g0<=?"
+_BY_IID_OLD: Final = CLOSED + "WHERE iid=? AND g0<=? ORDER BY g0 DESC, ver DESC LIMIT 1"
+_BY_VER: Final = CURRENT + "WHERE ver=?"
+_BY_VER_OLD: Final = CLOSED + "WHERE ver=?"
+_SCAN: Final = CURRENT + "WHERE iid>? ORDER BY iid LIMIT ?"
+_SCAN_THEN: Final = (
+    CURRENT + "WHERE iid>?1 AND g0<=?2 UNION ALL " + CLOSED + "WHERE iid>?1 AND g0<=?2 AND g1>?2 ORDER BY 1 LIMIT ?3"
+)
+
+
+def by_id(scope: Scope, entity_id: str) -> Entity | None:
+    """See `View.entity`."""
+    if scope.live:
+        row = scope.row(_BY_ID, (entity_id,))
+    else:
+        # Intervals of one id never overlap, so the newest that began by then is the only candidate.
+        row = scope.row(_BY_ID_THEN, (entity_id, scope.pin)) or scope.row(_BY_ID_OLD, (entity_id, scope.pin))
+    if row is None or row[4] <= scope.pin:
+        return None
+    entity = entity_of(row)
+    if entity.id != entity_id:
+        raise corrupt("entity", entity_id, {"found": entity.id})
+    return entity
+
+
+def by_iid(scope: Scope, iid: int) -> Entity | None:
+    """The entity `iid` at this generation."""
+    if scope.live:
+        row = scope.row(_BY_IID, (iid,))
+    else:
+        row = scope.row(_BY_IID_THEN, (iid, scope.pin)) or scope.row(_BY_IID_OLD, (iid, scope.pin))
+    return None if row is None or row[4] <= scope.pin else entity_of(row)
+
+
+def by_version(scope: Scope, ver: int) -> Entity:
+    """See `View.versions`, for one."""
+    row = scope.row(_BY_VER, (ver,)) or scope.row(_BY_VER_OLD, (ver,))
+    if row is None:
+        message = f"Version {ver} of an entity is known to the index and missing from the store."
+        raise Refusal("RecordCorruptError", message, details={"kind": "entity", "record": ver})
+    return entity_of(row)
+
+
+def scan(scope: Scope, after_iid: int, limit: int) -> list[Entity]:
+    """See `View.scan`."""
+    if scope.live:
+        return list(map(entity_of, scope.rows(_SCAN, (after_iid, limit))))
+    return list(map(entity_of, scope.rows(_SCAN_THEN, (after_iid, scope.pin, limit))))
+
+
+def last_revision(scope: Scope, entity_id: str) -> int:
+    """See `View.last_revision`."""
+    row = scope.row(_BY_ID, (entity_id,)) or scope.row(_BY_ID_OLD, (entity_id, scope.pin))
+    return 0 if row is None else int(entity_of(row).doc.get("_rev", 1))
+
+
+def history(scope: Scope, entity_id: str, limit: int, before: int) -> list[Revision]:
+    """See `View.entity_history`. A version that ended in the generation it was born in was never visible: left out."""
+    ceiling = min(before, scope.pin + 1)
+    closed = CLOSED + "WHERE id=? AND g0<? AND g0<g1 ORDER BY g0 DESC, ver DESC LIMIT ?"
+    rows = scope.rows(CURRENT + "WHERE id=? AND g0<?", (entity_id, ceiling))
+    rows += scope.rows(closed, (entity_id, ceiling, limit + 1))
+    versions = list(map(entity_of, rows))
+    starts = {(version.iid, version.g0) for version in versions}
+    ends = {(version.iid, version.g1) for version in versions}
+    revisions: list[Revision] = []
+    for version in versions:
+        if version.g1 < ceiling and (version.iid, version.g1) not in starts:
+            # A later version that `ceiling` or `limit` cut off would have been newer, hence already listed.
+            revisions.append(Revision("remove", version.g1, version))
+        first = (version.iid, version.g0) not in ends and version.doc.get("_rev", 1) == 1
+        revisions.append(Revision("add" if first or _reborn(versions, version) else "update", version.g0, version))
+    return revisions[:limit]
+
+
+def _reborn(versions: Sequence[Entity], version: Entity) -> bool:
+    """True when an older entity of the same id ended before this one began: it was added again."""
+    return any(other.iid < version.iid for other in versions) and not any(
+        other.iid == version.iid and other.g1 == version.g0 for other in versions
+    )
+
+
+# -- contents
+
+
+def text(scope: Scope, cid: int) -> str | None:
+    """See `View.text`."""
+    row = scope.row("SELECT cid,iid,src,vid,crc,text FROM content WHERE cid=?", (cid,))
+    return None if row is None else text_of_content(scope, row)
+
+
+def text_of_content(scope: Scope, row: tuple[int, int, int, int, int, str | None]) -> str | None:
+    """The text of a row (cid, iid, src, vid, crc, text); one that an entity holds as its `data` is read there."""
+    cid, iid, source, _, crc, own = row
+    if small_crc((cid, iid, source, 0), (own or "").encode()) != crc:
+        raise corrupt("content", cid, {"iid": iid})
+    if source != 1:
+        return own
+    holder = scope.row(CURRENT + "WHERE iid=? AND cid=?", (iid, cid)) or scope.row(
+        CLOSED + "WHERE iid=? AND cid=? LIMIT 1", (iid, cid)
+    )
+    if holder is None:
+        raise corrupt("content", cid, {"iid": iid, "missing": "the entity that holds the text"})
+    data = entity_of(holder).doc.get("data")
+    return data if isinstance(data, str) else None
+
+
+def vector(scope: Scope, cid: int) -> bytes | None:
+    """See `View.vector`."""
+    row = scope.row(
+        "SELECT v.vid,v.cid,v.space,v.crc,v.v FROM content c JOIN vec v ON v.vid=c.vid WHERE c.cid=?", (cid,)
+    )
+    return None if row is None else vector_of_row(row, cid)
+
+
+def vector_of_row(row: tuple[int, int, int, int, bytes], cid: int) -> bytes:
+    """The bytes of a row (vid, cid, space, crc, v) that must belong to `cid`, checked."""
+    vid, owner, space, crc, data = row
+    if owner != cid or small_crc((vid, owner, space, 0), data) != crc:
+        raise corrupt("vector", cid, {"vid": vid})
+    return data
+
+
+def spaces(scope: Scope) -> list[Space]:
+    """See `View.spaces`."""
+    return [Space(*row) for row in scope.rows("SELECT space,model,dims,hash FROM space ORDER BY space")]
+
+
+def pending(scope: Scope, limit: int, after_cid: int) -> list[PendingContent]:
+    """See `View.pending_contents`."""
+    sql = "SELECT cid,iid,src,vid,crc,text FROM content WHERE state=1 AND cid>? ORDER BY cid LIMIT ?"
+    return [
+        PendingContent(row[0], row[1], text_of_content(scope, row) or "") for row in scope.rows(sql, (after_cid, limit))
+    ]
+
+
+def pending_count(scope: Scope) -> int:
+    """See `View.pending_count`."""
+    row = scope.row("SELECT count(*) FROM content WHERE state=1")
+    return 0 if row is None else int(row[0])

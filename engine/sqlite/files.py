@@ -1,0 +1,51 @@
+"""Reads of paths and blobs."""
+
+from engine.blobs import BlobFolder
+from engine.sqlite.rows import corrupt, small_crc
+from engine.sqlite.scope import Scope
+
+
+def path_crc(path: str, g0: int, g1: int, iid: int) -> int:
+    """The checksum of a row of `vpath`."""
+    return small_crc((g0, g1, iid, 0), path.encode())
+
+
+def path(scope: Scope, name: str) -> int | None:
+    """See `View.path`."""
+    sql = "SELECT g0,g1,iid,crc FROM vpath WHERE path=? AND g0<=? ORDER BY g0 DESC LIMIT 1"
+    row = scope.row(sql, (name, scope.pin))
+    if row is None:
+        return None
+    g0, g1, iid, crc = row
+    if path_crc(name, g0, g1, iid) != crc:
+        raise corrupt("path", name)
+    return int(iid) if g1 > scope.pin else None
+
+
+def paths_under(scope: Scope, directory: str, after: str, limit: int) -> list[tuple[str, int]]:
+    """See `View.paths_under`: one range of the path index; `0` is the character after `/`."""
+    prefix = directory if directory.endswith("/") else directory + "/"
+    sql = "SELECT path,g0,g1,iid,crc FROM vpath WHERE path>? AND path<? AND g0<=? AND g1>? ORDER BY path LIMIT ?"
+    found: list[tuple[str, int]] = []
+    for name, g0, g1, iid, crc in scope.connection.execute(
+        sql, (max(prefix, after), prefix[:-1] + "0", scope.pin, scope.pin, limit)
+    ):
+        if path_crc(name, g0, g1, iid) != crc:
+            raise corrupt("path", name)
+        found.append((name, iid))
+    return found
+
+
+def blob_size(scope: Scope, sha256: str) -> int | None:
+    """See `View.blob_size`."""
+    row = scope.row("SELECT size FROM blob WHERE hash=?", (bytes.fromhex(sha256),))
+    return None if row is None else int(row[0])
+
+
+def blob(scope: Scope, folder: BlobFolder, sha256: str) -> bytes:
+    """See `View.blob`."""
+    row = scope.row("SELECT size,inline FROM blob WHERE hash=?", (bytes.fromhex(sha256),))
+    if row is None:
+        raise folder.damaged(sha256, "the store has no such blob")
+    size, inline = row
+    return folder.checked(sha256, inline) if inline is not None else folder.read(sha256, size)

@@ -1,0 +1,138 @@
+"""Opening `store.db` once the folder's manifest allows it: how to read without writing a byte, and what to verify."""
+
+from pathlib import Path
+from typing import Final
+
+import apsw
+import msgspec
+
+from contract.refusals import Refusal
+from engine.chain import genesis_hash
+from engine.disk import Disk, FileLock
+from engine.lease import FOLDER, READERS, writer_lives
+from engine.manifest import Manifest, not_attachable
+from engine.records import Watermarks
+from engine.sqlite import log, resident
+from engine.sqlite.connect import OpenMode, refusal_of_sqlite
+from engine.sqlite.schema import APPLICATION_ID, DDL, FORMAT, PAGE_BYTES
+from engine.sqlite.scope import LIVE, Scope
+from engine.sqlite.source import watermarks
+
+_DAMAGE: Final = (apsw.CorruptError, apsw.NotADBError, apsw.SQLError, apsw.MismatchError)
+
+
+class CommitState(msgspec.Struct, frozen=True, kw_only=True):
+    """What the next commit builds on: the newest generation, its hash and instant, the numbers given out, the epoch."""
+
+    head: int
+    head_hash: bytes
+    at_us: int
+    marks: Watermarks
+    epoch: int
+
+
+def attach_mode(store: Path, disk: Disk) -> tuple[OpenMode, FileLock | None]:
+    """How to read the store without changing a byte, and the readers' lock that makes it safe.
+
+    Without a living writer the lock is held for as long as the store is attached: a writer may come, but folds nothing
+    into the file underneath. Beside a living writer SQLite's own reader marks protect, and no lock is held.
+    """
+    if resident.present(store, "locking"):
+        return OpenMode.SHARED, None
+    try:
+        lock = disk.try_lock(store / FOLDER / READERS, shared=True)
+    except FileNotFoundError:
+        lock = None
+        checkpointing = False
+    else:
+        checkpointing = lock is None
+    if checkpointing or writer_lives(store / FOLDER, disk):
+        if lock is not None:
+            lock.release()
+        return OpenMode.SHARED, None
+    has_log = bool(disk.size_bytes(store / "store.db-wal"))
+    return (OpenMode.LOG_ON_HEAP if has_log else OpenMode.IMMUTABLE), lock
+
+
+def verify(connection: apsw.Connection, path: Path, manifest: Manifest) -> CommitState:
+    """Check that the database is the manifest's and that its last commit is whole; cheap whatever the size.
+
+    `StoreNotAttachableError` with the reason otherwise.
+    """
+    try:
+        connection.execute("BEGIN")
+        try:
+            return _verified(Scope(connection, LIVE, True), path, manifest)
+        finally:
+            connection.execute("COMMIT")
+    except _DAMAGE as error:
+        raise not_attachable(path, "damaged", f"its database is damaged ({error})") from error
+    except Refusal as error:
+        if error.name == "RecordCorruptError":
+            raise not_attachable(path, "damaged", error.message) from error
+        raise
+    except apsw.CantOpenError as error:
+        raise not_attachable(path, "unreadable", f"its database cannot be opened ({error})") from error
+    except apsw.Error as error:
+        raise refusal_of_sqlite(error, "open the store") from error
+
+
+def _verified(scope: Scope, path: Path, manifest: Manifest) -> CommitState:
+    if scope.connection.pragma("application_id") != APPLICATION_ID:
+        raise not_attachable(path, "foreign", "its store.db is another program's database")
+    found = scope.connection.pragma("user_version")
+    if found > FORMAT:
+        raise not_attachable(path, "newer-format", f"its database has format {found}, this version knows {FORMAT}")
+    if log.meta_value(scope, "identity") != manifest.id:
+        raise not_attachable(path, "damaged", "its database belongs to another store than its manifest")
+    return read_state(scope)
+
+
+def read_state(scope: Scope) -> CommitState:
+    """The state at the newest commit, whose hash is checked."""
+    head = log.head(scope)
+    row = scope.row("SELECT h, at_us FROM commits WHERE gen=?", (head,)) or (log.meta_value(scope, "floor_h"), 0)
+    log.commit(scope, head, False)
+    epoch = int(log.meta_value(scope, "epoch"))
+    return CommitState(head=head, head_hash=row[0], at_us=row[1], marks=watermarks(scope), epoch=epoch)
+
+
+def raise_epoch(connection: apsw.Connection) -> int:
+    """Make this connection's process the writer: earlier holders' commits are refused from now on. The new epoch."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        connection.execute("UPDATE meta SET v=v+1 WHERE k='epoch'")
+        epoch = connection.execute("SELECT v FROM meta WHERE k='epoch'").fetchone()
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")
+    assert epoch is not None
+    return int(epoch[0])
+
+
+def create_database(path: Path, manifest: Manifest, secret: bytes) -> None:
+    """Make an empty database file at `path`, closed and without a log when this returns."""
+    flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+    connection = apsw.Connection(str(path), flags=flags)
+    try:
+        connection.execute(f"PRAGMA page_size={PAGE_BYTES}; PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL")
+        connection.execute("BEGIN IMMEDIATE")
+        for statement in DDL:
+            connection.execute(statement)
+        connection.execute(f"PRAGMA application_id={APPLICATION_ID}; PRAGMA user_version={FORMAT}")
+        connection.executemany(
+            "INSERT INTO meta VALUES(?,?)",
+            [
+                ("identity", manifest.id),
+                ("created_ms", manifest.created_at),
+                ("epoch", 0),
+                ("secret", secret),
+                ("floor", 0),
+                ("floor_h", genesis_hash(manifest.id)),
+            ],
+        )
+        connection.execute("COMMIT")
+        connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+    finally:
+        connection.close()

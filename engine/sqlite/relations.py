@@ -1,0 +1,133 @@
+"""Reads of relations: by id, by ends, and adjacency through the covering indexes."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from contract.vocabulary import VERB_TYPES
+from engine.records import FOREVER, Direction, Edge, Relation, RelationPage, RelationQuery
+from engine.sqlite.rows import VERB_NUMBERS, VISIBILITY_NUMBERS, corrupt, relation_of
+from engine.sqlite.scope import Scope
+
+_TAIL: Final = "id,type,sub,vis,service,crc,doc"
+CURRENT: Final = f"SELECT rid,src,dst,g0,{FOREVER},{_TAIL} FROM rel "
+CLOSED: Final = f"SELECT rid,src,dst,g0,g1,{_TAIL} FROM rel_old "
+
+
+def by_id(scope: Scope, relation_id: str) -> Relation | None:
+    """See `View.relation`."""
+    row = scope.row(CURRENT + "WHERE id=? AND g0<=?", (relation_id, scope.pin))
+    if row is None and not scope.live:
+        row = scope.row(CLOSED + "WHERE id=? AND g0<=? ORDER BY g0 DESC, rvid DESC LIMIT 1", (relation_id, scope.pin))
+    if row is None or row[4] <= scope.pin:
+        return None
+    relation = relation_of(row)
+    if relation.id != relation_id:
+        raise corrupt("relation", relation_id, {"found": relation.id})
+    return relation
+
+
+def between(scope: Scope, src: int, dst: int, type_: int, subtype: str | None) -> Relation | None:
+    """See `View.relation_between`."""
+    where = "WHERE src=? AND type=? AND dst=? AND sub IS ? AND g0<=?"
+    row = scope.row(CURRENT + where, (src, type_, dst, subtype, scope.pin))
+    if row is None and not scope.live:
+        row = scope.row(CLOSED + where + " AND g1>?", (src, type_, dst, subtype, scope.pin, scope.pin))
+    return None if row is None else relation_of(row)
+
+
+def scan(scope: Scope, after_rid: int, limit: int) -> list[Relation]:
+    """See `View.scan_relations`."""
+    sql = CURRENT + "WHERE rid>?1 AND g0<=?2 "
+    if not scope.live:
+        sql += "UNION ALL " + CLOSED + "WHERE rid>?1 AND g0<=?2 AND g1>?2 "
+    return list(map(relation_of, scope.rows(sql + "ORDER BY 1 LIMIT ?3", (after_rid, scope.pin, limit))))
+
+
+class _Clause(msgspec.Struct):
+    """A growing WHERE clause and its parameters."""
+
+    terms: list[str]
+    parameters: list[Any]
+
+    def add(self, term: str, *parameters: object) -> None:
+        self.terms.append(term)
+        self.parameters.extend(parameters)
+
+    def add_in(self, column: str, values: Sequence[int]) -> None:
+        self.add(f"{column} IN ({','.join('?' * len(values))})", *values)
+
+
+def _filters(query: RelationQuery) -> _Clause:
+    clause = _Clause([], [])
+    if query.types is not None:
+        clause.add_in("type", [VERB_NUMBERS[name] for name in query.types])
+    if query.subtype is not None:
+        clause.add("sub=?", query.subtype)
+    if query.service is not None:
+        clause.add("service=?", query.service)
+    if query.visibilities is not None:
+        clause.add_in("vis", sorted(VISIBILITY_NUMBERS[name] for name in query.visibilities))
+    return clause
+
+
+def _ends(query: RelationQuery) -> list[tuple[str, list[int]]]:
+    """The selections whose union, without overlap, is the incidence asked for."""
+    if query.node is not None:
+        assert query.source is None, "a query names a node or ends, not both"
+        assert query.target is None, "a query names a node or ends, not both"
+        # A self loop is found by the first selection alone.
+        return [("src=?", [query.node]), ("dst=? AND src<>?", [query.node, query.node])]
+    ends = [(name, end) for name, end in (("src=?", query.source), ("dst=?", query.target)) if end is not None]
+    assert ends, "a query names a node, a source or a target"
+    return [(" AND ".join(name for name, _ in ends), [end for _, end in ends])]
+
+
+def page(scope: Scope, query: RelationQuery) -> RelationPage:
+    """See `View.relations`. Ordered and cut on the covering indexes; only the rows of the page are read."""
+    filters = _filters(query)
+    selections: list[str] = []
+    parameters: list[Any] = []
+    for ends, iids in _ends(query):
+        where = " AND ".join([ends, *filters.terms])
+        values = [*iids, *filters.parameters]
+        if scope.live:
+            selections.append(f"SELECT id, rid AS n, 0 AS old FROM rel WHERE {where}")
+            parameters += values
+        else:
+            selections.append(f"SELECT id, rid AS n, 0 AS old FROM rel WHERE {where} AND g0<=?")
+            selections.append(f"SELECT id, rvid AS n, 1 AS old FROM rel_old WHERE {where} AND g0<=? AND g1>?")
+            parameters += [*values, scope.pin, *values, scope.pin, scope.pin]
+    union = " UNION ALL ".join(selections)
+    cut = (query.limit, query.offset)
+    keys = scope.rows(f"SELECT n, old FROM ({union}) ORDER BY id LIMIT ? OFFSET ?", (*parameters, *cut))
+    total = query.offset + len(keys)
+    if len(keys) == query.limit or (query.offset and not keys):
+        counted = scope.row(f"SELECT count(*) FROM ({union})", tuple(parameters))
+        total = 0 if counted is None else int(counted[0])
+    return RelationPage([_by_key(scope, key, bool(old)) for key, old in keys], total)
+
+
+def _by_key(scope: Scope, key: int, old: bool) -> Relation:
+    row = scope.row(CLOSED + "WHERE rvid=?" if old else CURRENT + "WHERE rid=?", (key,))
+    if row is None:
+        raise corrupt("relation", key, {"missing": "the row that the adjacency index names"})
+    return relation_of(row)
+
+
+def edges(scope: Scope, frontier: Sequence[int], direction: Direction, types: Sequence[str] | None) -> list[Edge]:
+    """See `View.edges`."""
+    numbers = None if types is None else [VERB_NUMBERS[name] for name in types]
+    typed = "" if numbers is None else f" AND r.type IN ({','.join(map(str, numbers))})"
+    found: dict[int, Edge] = {}
+    for end in {"out": ("src",), "in": ("dst",), "both": ("src", "dst")}[direction]:
+        fields = "r.rid, r.src, r.dst, r.type, r.id"
+        source = f"FROM json_each(?1) j CROSS JOIN {{}} r ON r.{end}=j.value{typed}"
+        sql = f"SELECT {fields} {source.format('rel')}"
+        if not scope.live:
+            sql += f" WHERE r.g0<=?2 UNION ALL SELECT {fields} {source.format('rel_old')} WHERE r.g0<=?2 AND r.g1>?2"
+        parameters = (msgspec.json.encode(list(frontier)).decode(), *(() if scope.live else (scope.pin,)))
+        for rid, src, dst, type_, identity in scope.connection.execute(sql, parameters):
+            found[rid] = Edge(rid, src, dst, VERB_TYPES[type_], identity)
+    return sorted(found.values(), key=lambda edge: edge.id)
