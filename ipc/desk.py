@@ -169,9 +169,12 @@ class Desk:
             self.counters["unexpected"] += 1
 
     def gone(self, identity: bytes) -> None:
-        """The peer is lost: its calls are cancelled and nothing more is sent to it."""
-        seat = self._seats.pop(identity, None)
+        """The peer is lost: its calls are cancelled and what waits for it is dropped."""
         self._outlet.forget(identity)
+        self._unseat(identity)
+
+    def _unseat(self, identity: bytes) -> None:
+        seat = self._seats.pop(identity, None)
         if seat is None:
             return
         self.counters["gone"] += 1
@@ -332,6 +335,8 @@ class Desk:
     # -- messages out --------------------------------------------------------------------------------------------------
 
     def _send(self, identity: bytes, header: Header, body: bytes | None = None) -> None:
+        if identity not in self._seats and self._outlet.waiting_bytes(identity):
+            return  # a stranger that talks and does not read gets one message, not a queue
         try:
             frames = pack(header, body)
         except FrameError as error:
@@ -358,8 +363,8 @@ class Desk:
         refusal = Refusal("EngineUnavailableError", f"The message was refused ({error.name}): {error}.")
         self._send(identity, refused(0, 0.0, refusal))
         if seat is not None:
-            # What follows a garbled message of a known worker cannot be trusted to be whole.
-            self.gone(identity)
+            # What follows a garbled message of a known worker cannot be trusted to be whole. The refusal still leaves.
+            self._unseat(identity)
 
     def _ms_since(self, received: float) -> float:
         return round((self._settings.now() - received) * 1000, 3)

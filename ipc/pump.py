@@ -183,6 +183,10 @@ class RouterPump(Pump):
         """Messages that wait here, over all peers."""
         return sum(map(len, self._queues.values()))
 
+    def waiting_bytes_total(self) -> int:
+        """Bytes that wait here, over all peers."""
+        return sum(self._bytes.values())
+
     def forget(self, identity: bytes) -> None:
         """Drops what waits for a peer that is gone."""
         self._queues.pop(identity, None)
