@@ -13,10 +13,10 @@ from contract.refusals import Refusal
 from engine.doors.registry import CallContext, Document, reads, writes
 from engine.records import Entity
 from engine.rows.documents import text_of_data
-from engine.rows.guards import VFS_METADATA_KEYS
+from engine.rows.guards import VFS_METADATA_KEYS, is_vfs_row
 from engine.vfs.errors import Code, shown, vfs_error
 from engine.vfs.media import MEDIA_TYPE, is_text_type, media_type_of
-from engine.vfs.paths import ROOT, clean_path, name_of, parent_of
+from engine.vfs.paths import ROOT, clean_path, name_of
 from engine.vfs.tree import (
     FileWrite,
     is_file,
@@ -132,13 +132,14 @@ def read(view: View, params: ReadFileParams, call: CallContext) -> Document:
     path = clean_path(params.path)
     metadata = required_file(view, path).doc["metadata"]
     size = int(metadata["size"])
-    bound = ANSWER_BYTES_MAX if params.encoding == "utf-8" else ANSWER_BYTES_MAX * 3 // 4
-    if size > bound or (params.max_size is not None and size > params.max_size):
+    room = ANSWER_BYTES_MAX if params.encoding == "utf-8" else ANSWER_BYTES_MAX * 3 // 4
+    bound = room if params.max_size is None else min(room, params.max_size)
+    if size > bound:
         raise Refusal(
             "AnswerTooLargeError",
-            f"{shown(path)} has {size} bytes; {min(bound, params.max_size or bound)} are allowed here.",
+            f"{shown(path)} has {size} bytes; {bound} are allowed here.",
             cure="Read it over HTTP with GET /v1/brains/{brain}/files/<path>, in ranges; or raise `maxSize`.",
-            details={"size": size, "maxSize": params.max_size, "path": path},
+            details={"size": size, "bytesMax": bound, "path": path},
         )
     content = view.blob(metadata["sha256"])
     return {
@@ -212,7 +213,8 @@ def readdir(view: View, params: ReaddirParams, call: CallContext) -> Document:
             )
     entries: list[Document] = []
     total = 0
-    for entry_path, node in _below(view, path, params.recursive, call):
+    nodes = _below(view, path, call) if params.recursive else _children(view, path)
+    for entry_path, node in nodes:
         entry = _entry(view, entry_path, node, params.include_content)
         total += ENTRY_BYTES + len(entry_path.encode()) + len(entry.get("content", "").encode())
         if total > ANSWER_BYTES_MAX:
@@ -230,18 +232,27 @@ def _too_large(path: str, total: int) -> Refusal:
     )
 
 
-def _below(view: View, directory: str, recursive: bool, call: CallContext) -> Iterator[tuple[str, Entity]]:
+def _below(view: View, directory: str, call: CallContext) -> Iterator[tuple[str, Entity]]:
     """Nodes below a directory in path order, read in chunks."""
     after = ""
     while True:
         call.check()
         chunk = view.paths_under(directory, after, READ_CHUNK_ROWS_MAX)
-        wanted = [(path, iid) for path, iid in chunk if recursive or parent_of(path) == directory]
-        nodes = view.entities_at([iid for _, iid in wanted])
-        yield from ((path, nodes[iid]) for path, iid in wanted)
+        nodes = view.entities_at([iid for _, iid in chunk])
+        yield from ((path, nodes[iid]) for path, iid in chunk)
         if len(chunk) < READ_CHUNK_ROWS_MAX:
             return
         after = chunk[-1][0]
+
+
+def _children(view: View, directory: str) -> list[tuple[str, Entity]]:
+    """The direct children of a directory in path order, by its containment edges: the cost is theirs alone."""
+    node = node_at(view, directory)
+    if node is None:
+        return []
+    edges = view.edges([node.iid], "out", ["contains"])
+    children = [row for row in view.entities_at([edge.dst for edge in edges]).values() if is_vfs_row(row.doc)]
+    return sorted(((row.doc["metadata"]["path"], row) for row in children), key=lambda child: child[0].encode())
 
 
 def _entry(view: View, path: str, node: Entity, include_content: bool) -> Document:

@@ -144,8 +144,17 @@ def add_receipt(txn: Transaction, prepared: Prepared, call: CallContext) -> Docu
     return {"id": doc["id"], "_rev": doc.get("_rev", 1), "embedding": state, "existed": True, "changed": False}
 
 
-def change_entity(txn: Transaction, item: Change, call: CallContext) -> Document:
-    """Updates one entity and gives its receipt; one that already is as asked is left alone with `changed: false`."""
+class Planned(NamedTuple):
+    """A change as it would be made: the document wanted, without a new `_rev` and time, and the content."""
+
+    entity: Entity
+    wanted: Document
+    content: Content | Keep | None
+    differs: bool
+
+
+def plan_change(txn: Transaction, item: Change, call: CallContext) -> Planned:
+    """What an update would make of its entity. Refuses what the update would refuse; writes nothing."""
     entity = required(txn, item.id)
     check_revision(entity.doc, item.if_rev)
     unset = frozenset(item.unset or ())
@@ -153,17 +162,27 @@ def change_entity(txn: Transaction, item: Change, call: CallContext) -> Document
     named = {*fields, *(["vector"] if item.vector is not None else [])}
     checked_unset(unset, named, item.metadata)
     _guard_change(entity, item, named, unset, call)
-    metadata = merged_metadata(entity.doc["metadata"], item.metadata, merge=item.merge, unset=unset)
     wanted = {key: value for key, value in {**entity.doc, **fields}.items() if key not in unset}
-    wanted["metadata"] = metadata
+    wanted["metadata"] = merged_metadata(entity.doc["metadata"], item.metadata, merge=item.merge, unset=unset)
     content = _changed_content(txn, entity, item, wanted, unset, call)
-    if content is KEEP and same(wanted, entity.doc):
-        state = stored_state(txn, entity, call)
-        return {"id": item.id, "_rev": entity.doc.get("_rev", 1), "embedding": state, "changed": False}
-    wanted |= {"updatedAt": txn.now_ms, "_rev": int(entity.doc.get("_rev", 1)) + 1}
-    after = txn.replace_entity(entity, ordered(wanted, ENTITY_KEYS), content)
+    return Planned(entity, wanted, content, content is not KEEP or not same(wanted, entity.doc))
+
+
+def make_change(txn: Transaction, planned: Planned, call: CallContext) -> Document:
+    """Writes a planned change, if it differs, and gives its receipt; `changed: false` when there is nothing to do."""
+    entity, content = planned.entity, planned.content
+    revision = int(entity.doc.get("_rev", 1))
+    if not planned.differs:
+        return {"id": entity.id, "_rev": revision, "embedding": stored_state(txn, entity, call), "changed": False}
+    wanted = planned.wanted | {"updatedAt": txn.now_ms, "_rev": revision + 1}
+    txn.replace_entity(entity, ordered(wanted, ENTITY_KEYS), content)
     state = stored_state(txn, entity, call) if isinstance(content, Keep) else embedding_state(content, call)
-    return {"id": item.id, "_rev": after.doc["_rev"], "embedding": state}
+    return {"id": entity.id, "_rev": revision + 1, "embedding": state}
+
+
+def change_entity(txn: Transaction, item: Change, call: CallContext) -> Document:
+    """Updates one entity and gives its receipt; one that already is as asked is left alone with `changed: false`."""
+    return make_change(txn, plan_change(txn, item, call), call)
 
 
 def _guard_change(entity: Entity, item: Change, named: set[str], unset: frozenset[str], call: CallContext) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 from contract.doors.relations import NewRelation
 from contract.refusals import Refusal
@@ -27,11 +29,13 @@ _COMPARED = {
 }
 
 
-def relate_pair(txn: Transaction, item: NewRelation, call: CallContext, *, relation_id: str | None = None) -> Document:
+def relate_pair(
+    txn: Transaction, item: NewRelation, call: CallContext, *, kept: Mapping[str, Any] | None = None
+) -> Document:
     """Adds one relation (and its reverse, when `bidirectional`), or finds the one of these ends, type and subtype.
 
     The receipt of a found one has `existed: true` and `differs`, the given fields that the stored edge has otherwise.
-    `EntityNotFoundError` names the missing end. `relation_id` None makes an id; a reverse edge always gets a made one.
+    `EntityNotFoundError` names the missing end. `kept` holds what an exported record brings back: id, times, `_rev`.
     """
     refuse_vfs_subtype(item.subtype, "Containment follows the paths: use `vfs.writeFile`.")
     refuse_system(item.visibility, call)
@@ -43,9 +47,9 @@ def relate_pair(txn: Transaction, item: NewRelation, call: CallContext, *, relat
             cure="Containment follows the paths: use `vfs.writeFile`, or relate with another type.",
             details={"from": source.id, "to": target.id},
         )
-    receipt = _relate_one(txn, item, call, source, target, relation_id)
+    receipt = _relate_one(txn, item, call, source, target, kept)
     if item.bidirectional:
-        reverse = _relate_one(txn, item, call, target, source, None)
+        reverse = _relate_one(txn, item, call, target, source, MappingProxyType({}))
         receipt["reverseId"] = reverse["id"]
         if "changed" in receipt and "changed" not in reverse:
             del receipt["changed"]
@@ -66,12 +70,12 @@ def end_of(view: View, name: str, entity_id: str) -> Entity:
 
 
 def _relate_one(
-    txn: Transaction, item: NewRelation, call: CallContext, source: Entity, target: Entity, given_id: str | None
+    txn: Transaction, item: NewRelation, call: CallContext, source: Entity, target: Entity, kept: Mapping[str, Any]
 ) -> Document:
     existing = txn.relation_between(source.iid, target.iid, item.type, item.subtype)
     if existing is not None:
         return _found(existing, item)
-    relation_id = given_id if given_id is not None else call.new_id()
+    given_id = kept.get("id")
     if given_id is not None and txn.relation(given_id) is not None:
         raise Refusal(
             "EntityExistsError",
@@ -81,7 +85,7 @@ def _relate_one(
         )
     doc = ordered(
         {
-            "id": relation_id,
+            "id": given_id if given_id is not None else call.new_id(),
             "from": source.id,
             "to": target.id,
             "type": item.type,
@@ -96,11 +100,12 @@ def _relate_one(
             "createdAt": txn.now_ms,
             "updatedAt": txn.now_ms,
             "_rev": 1,
+            **kept,
         },
         RELATION_KEYS,
     )
     relation, _ = txn.add_relation(doc, source.iid, target.iid)
-    return {"id": relation.id, "_rev": 1}
+    return {"id": relation.id, "_rev": relation.doc["_rev"]}
 
 
 def _found(existing: Relation, item: NewRelation) -> Document:
