@@ -1,7 +1,7 @@
 """Vectors for texts that were committed without one: what waits, and the job that adds them. No thread, no queue.
 
-A runner asks `waiting` on a view, has the texts embedded where it likes, and commits `attach_job`. `step` does all three
-in one thread, for embedding programs and tests. Vectors are derived data: a backfill makes no generation, and a text
+A runner asks `waiting` on a view, has the texts embedded where it likes, and commits `attach_job`. `step` does all of
+it in one thread, for embedding programs and tests. Vectors are derived data: a backfill makes no generation, and a text
 that changed meanwhile has another content, so that a late vector can never be attached to the wrong text.
 """
 
@@ -44,7 +44,7 @@ def attach_job(pending: Sequence[PendingContent], vectors: Sequence[bytes], mode
 
 
 def step(store: Store, embedder: Embedder, limit: int = BACKFILL_TEXTS_MAX) -> int:
-    """Embeds and attaches the next waiting texts; how many were attached, 0 when none waits. Raises what the write does."""
+    """Embeds and attaches the next waiting texts; how many, 0 when none waits. Raises what the write does."""
     with store.view() as view:
         pending = waiting(view, limit=limit)
     if not pending:

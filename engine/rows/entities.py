@@ -33,7 +33,6 @@ _UPDATE_FIELDS = {
     "weight": "weight",
     "service": "service",
     "visibility": "visibility",
-    "created_by": "createdBy",
 }
 
 

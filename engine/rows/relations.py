@@ -30,7 +30,7 @@ _COMPARED = {
 
 
 def relate_pair(
-    txn: Transaction, item: NewRelation, call: CallContext, *, kept: Mapping[str, Any] | None = None
+    txn: Transaction, item: NewRelation, call: CallContext, kept: Mapping[str, Any] = MappingProxyType({})
 ) -> Document:
     """Adds one relation (and its reverse, when `bidirectional`), or finds the one of these ends, type and subtype.
 
