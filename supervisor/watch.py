@@ -73,8 +73,12 @@ def read_private(path: Path) -> str:
     except OSError as error:
         why = "is a symbolic link" if path.is_symlink() else f"cannot be opened ({error.strerror})"
         raise KeysFileUnusable(f"{path} {why}.") from error
-    with os.fdopen(fd, "rb") as file:
+    try:
         _check(os.fstat(fd), path)
+    except KeysFileUnusable:
+        os.close(fd)
+        raise
+    with os.fdopen(fd, "rb") as file:
         try:
             return file.read(FILE_BYTES_MAX + 1).decode("utf-8")
         except UnicodeDecodeError as error:
