@@ -1,4 +1,4 @@
-"""The hash chain over commits: each commit's hash covers its own fields, the digests of its changes and the hash before.
+"""The hash chain over commits: a commit's hash covers its fields, the digests of its changes and the hash before.
 
 Digests are kept beside the changes, so the chain stays checkable from the retention floor on, when the rows themselves
 are gone. Pure.

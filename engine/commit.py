@@ -13,12 +13,12 @@ import msgspec
 
 from contract.refusals import Refusal
 from engine.clock import Clock
-from engine.disk import Disk, refusal_of
+from engine.disk import Disk
 from engine.failpoints import FailpointCrash
 from engine.idempotency import recall, remember
 from engine.port import Applied
 from engine.records import Document
-from engine.sqlite.connect import refusal_of_sqlite
+from engine.sqlite.connect import refusal_of_failure, refusal_of_sqlite
 from engine.sqlite.opening import CommitState
 from engine.sqlite.recorder import Recorder
 from engine.transaction import Transaction
@@ -59,7 +59,7 @@ class WriteOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GroupResult(msgspec.Struct, frozen=True):
-    """A durable group: its outcomes, what the index must learn (None when nothing), and what the next group builds on."""
+    """A durable group: its outcomes, what the index must learn (or None), and what the next group builds on."""
 
     outcomes: list[WriteOutcome]
     applied: Applied | None
@@ -100,13 +100,13 @@ class GroupCommit:
             self._disk.hit("commit.begin")
             self._connection.execute("BEGIN IMMEDIATE")
         except (apsw.Error, OSError) as error:
-            raise GroupRefusedError(_named(error, "begin a write")) from error
+            raise GroupRefusedError(refusal_of_failure(error, "begin a write")) from error
         try:
             result = self._prepare(jobs, state)
             self._disk.hit("commit.rows")
         except (apsw.Error, OSError) as error:
             self._rollback()
-            raise GroupRefusedError(_named(error, "write")) from error
+            raise GroupRefusedError(refusal_of_failure(error, "write")) from error
         except BaseException:
             self._rollback()
             raise
@@ -155,10 +155,9 @@ class GroupCommit:
         except apsw.Error as error:
             outcome = WriteOutcome(refusal=refusal_of_sqlite(error, "write"))
         except Exception as error:  # the place that turns a crash of a write door into the internal refusal
-            message = f"The door {job.door} failed: {type(error).__name__}."
-            refusal = Refusal("InternalError", message)
-            refusal.__cause__ = error
-            outcome = WriteOutcome(refusal=refusal)
+            crash = Refusal("InternalError", f"The door {job.door} failed: {type(error).__name__}.")
+            crash.__cause__ = error
+            outcome = WriteOutcome(refusal=crash)
         recorder.undo()
         return outcome
 
@@ -177,7 +176,3 @@ class GroupCommit:
             remember(self._connection, job, answer, generation, at_us)
         recorder.release()
         return WriteOutcome(answer=answer, generation=generation)
-
-
-def _named(error: apsw.Error | OSError, what: str) -> Refusal:
-    return refusal_of_sqlite(error, what) if isinstance(error, apsw.Error) else refusal_of(error, what)

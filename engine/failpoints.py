@@ -70,7 +70,7 @@ class Failpoints:
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> "Failpoints | None":
-        """The rules of `BRAINY_FAILPOINTS`, or None without them. ValueError unless `BRAINY_TEST_FAILPOINTS=1` consents."""
+        """The rules of `BRAINY_FAILPOINTS`, or None; ValueError unless `BRAINY_TEST_FAILPOINTS=1` consents."""
         rules = environ.get(VARIABLE)
         if not rules:
             return None

@@ -4,7 +4,7 @@ A key belongs to a principal. It is kept in the transaction of its write for sev
 refusal is not remembered, because the caller may cure it and try again with the same key.
 """
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import apsw
 
@@ -57,7 +57,7 @@ def remember(connection: apsw.Connection, job: "WriteJob", answer: Document, gen
 def purge(connection: apsw.Connection, now_us: int, after: tuple[str, str]) -> tuple[str, str] | None:
     """Forget old keys among the next `PURGE_ROWS` after (principal, key); where to go on, None at the end."""
     sql = "SELECT principal,key,at_us FROM idem WHERE (principal,key)>(?,?) ORDER BY principal,key LIMIT ?"
-    rows = connection.execute(sql, (*after, PURGE_ROWS)).fetchall()
+    rows: list[Any] = connection.execute(sql, (*after, PURGE_ROWS)).fetchall()
     old = [(principal, key) for principal, key, at_us in rows if at_us <= now_us - KEEP_US]
     connection.executemany("DELETE FROM idem WHERE principal=? AND key=?", old)
     return (rows[-1][0], rows[-1][1]) if len(rows) == PURGE_ROWS else None

@@ -26,7 +26,7 @@ class IndexHolder:
         self._guard = threading.Lock()
         self.failure: Exception | None = None
 
-    def view(self, generation: int) -> Any:
+    def view(self, generation: int) -> Any:  # noqa: ANN401 - what an index view can do is the index's own matter
         """The index at a published generation; loads it at the first use."""
         index = self._index
         if index is None:
@@ -66,7 +66,7 @@ class IndexHolder:
         return index
 
     def apply(self, applied: Applied) -> None:
-        """Tell the index of a durable commit. One that fails is thrown away and loaded again from truth at its next use."""
+        """Tell the index of a durable commit. One that fails is thrown away; its next use loads it from truth."""
         with self._guard:
             if self._backlog is not None and self._index is None:
                 self._backlog.append(applied)

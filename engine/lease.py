@@ -31,7 +31,7 @@ HEARTBEAT_MS: Final = 10_000
 
 PROBES_MAX: Final = 50
 PROBE_PAUSE_S: Final = 0.000_5
-"""Attaching readers hold the flock shared for microseconds, to see whether a writer lives; a claim that meets one tries again."""
+"""An attaching reader holds the flock shared for microseconds, to see if a writer lives; a claim tries again."""
 
 ClaimPath = Literal["fresh", "leftover-after-clean-close", "stale-after-crash", "forced"]
 
@@ -57,7 +57,7 @@ class LockRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class CloseRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The contents of `_writer.close`: the holding named by `claim` ended in order, at `closed_at`, at generation `head`."""
+    """The contents of `_writer.close`: the holding `claim` ended in order, at `closed_at`, at generation `head`."""
 
     claim: str
     closed_at: int
@@ -69,7 +69,7 @@ class UnreadableError(Exception):
 
 
 def decode_lock(data: bytes) -> LockRecord:
-    """The record in the bytes of `_writer.lock`; `UnreadableError` when they are torn, empty or from a newer version."""
+    """The record in the bytes of `_writer.lock`; `UnreadableError` when torn, empty or from a newer version."""
     try:
         record = msgspec.json.decode(data, type=dict[str, Any])
         version = record.get("version")
@@ -221,8 +221,14 @@ class Lease:
         self._disk.hit("close.unlinked")
         self.abandon()
 
+    def withdraw(self) -> None:
+        """Take back a claim that led to no open store; a lease that was found fresh is fresh again."""
+        if self.claim_path == "fresh":
+            self._disk.remove(self._folder / LOCK)
+        self.abandon()
+
     def abandon(self) -> None:
-        """Free the flock and record nothing: the next holder finds `stale-after-crash`, or has taken the lease already."""
+        """Free the flock and record nothing: the next holder finds `stale-after-crash`, or holds it already."""
         if self._flock is not None:
             self._flock.release()
             self._flock = None

@@ -23,7 +23,7 @@ BYTES_MAX: Final = 65_536
 Reason = Literal["no-manifest", "newer-format", "no-identity", "foreign", "damaged", "unreadable"]
 
 _CURES: Final[Mapping[str, str]] = {
-    "no-manifest": "If it is a store whose creation was interrupted, finish it: brainy init PATH. Otherwise name a store.",
+    "no-manifest": "Finish a creation that was interrupted with `brainy init PATH`; otherwise name a store.",
     "newer-format": "Open it with the newer version of Brainy that wrote it.",
     "no-identity": "Restore the store from a snapshot: its manifest does not say which store it is.",
     "foreign": "Name a folder that `brainy init` made.",
@@ -33,7 +33,7 @@ _CURES: Final[Mapping[str, str]] = {
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The contents of `manifest.json`. `created_at` is in ms since 1970; `id` is the store's identity, copies share it."""
+    """The contents of `manifest.json`. `created_at` is in ms since 1970; `id` is the identity, which copies share."""
 
     product: str
     format: int

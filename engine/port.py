@@ -84,7 +84,7 @@ class IndexSource(Protocol):
         ...
 
     def versions_after(self, ver: int) -> Iterator[VersionRow]:
-        """Versions numbered above `ver`, ascending. A number that is missing was compacted away: it is dead for good."""
+        """Versions numbered above `ver`, ascending. A missing number was compacted away: it is dead for good."""
         ...
 
     def deaths_after(self, generation: int) -> Iterator[tuple[int, int]]:
@@ -128,7 +128,7 @@ class IndexPort(Protocol):
         """Take one commit, on the writer's thread, before its generation is published. Must not fail."""
         ...
 
-    def view(self, generation: int) -> Any:
+    def view(self, generation: int) -> Any:  # noqa: ANN401 - what an index view can do is the index's own matter
         """A view pinned at a generation that is published; callable from any thread while `apply` runs."""
         ...
 

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 class Transaction(View):
     """One job of a group commit. Handed to `WriteJob.apply`, never made by hand, dead after it returned.
 
-    `generation` is the generation the job makes if it changes something; `principal` comes from the credential; `now_ms`
-    is the instant of the commit. Reads see the newest state, earlier jobs of the group included. `index` is at the last published generation: rows
-    that `unpublished` lists are not in it.
+    `generation` is the one the job makes if it changes something; `principal` comes from the credential; `now_ms` is the
+    instant of the commit. Reads see the newest state, earlier jobs of the group included. `index` is at the last
+    published generation: rows that `unpublished` lists are not in it.
     """
 
     def __init__(self, recorder: Recorder, context: ViewContext, published: int, principal: str, at_us: int) -> None:
@@ -95,7 +95,7 @@ class Transaction(View):
         """`add_entity` for many: ids are looked up at once, rows go in by prepared statements."""
         return [self.add_entity(doc, content) for doc, content in items]
 
-    def replace_entity(self, entity: Entity, doc: Document, content: Content | None | Keep = KEEP) -> Entity:
+    def replace_entity(self, entity: Entity, doc: Document, content: Content | Keep | None = KEEP) -> Entity:
         """Give the entity a new version. The old one stays readable at older generations. `id` must not change."""
         recorder = self._recorder
         assert doc["id"] == entity.id, "an entity keeps its id"
@@ -130,7 +130,7 @@ class Transaction(View):
         return self._recorder.add_relation(self._recorder.numbers.rid, src, dst, doc, ADD), True
 
     def replace_relation(self, relation: Relation, doc: Document) -> Relation:
-        """Give the relation a new version; its id and ends stay. A type and subtype that are taken: `ValidationError`."""
+        """Give the relation a new version; its id and ends stay. A taken type and subtype: `ValidationError`."""
         assert doc["id"] == relation.id, "a relation keeps its id"
         other = self.relation_between(relation.src, relation.dst, doc["type"], doc.get("subtype"))
         if other is not None and other.rid != relation.rid:

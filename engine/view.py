@@ -65,7 +65,7 @@ class View:
         """The derived indexes at the same generation; the first use in the life of a store loads them."""
         return self._context.index_view(self.generation)
 
-    def meta(self, key: str) -> Any:
+    def meta(self, key: str) -> Any:  # noqa: ANN401 - each key has its own type
         """A value that the store keeps about itself; None when there is none."""
         return log.meta_value(self._scope, key)
 
@@ -193,7 +193,7 @@ class View:
         return log.commit(self._scope, generation, changes)
 
     def resolve(self, at_ms: int) -> int:
-        """The last generation committed at or before this instant (ms since 1970), at most this view's own; 0 if none."""
+        """The last generation committed at or before this instant (ms since 1970), up to this view's own; or 0."""
         return log.resolve(self._scope, at_ms)
 
     def entity_history(self, entity_id: str, limit: int = 100, before: int | None = None) -> list[Revision]:

@@ -10,7 +10,7 @@ from urllib.parse import quote
 import apsw
 
 from contract.refusals import Refusal
-from engine.disk import Disk
+from engine.disk import Disk, refusal_of
 
 SQLITE_VERSION_MIN: Final = (3, 51, 3)
 """Older ones can corrupt a database when the log is reset while a reader starts (fixed in 3.51.3)."""
@@ -89,6 +89,11 @@ def refusal_of_sqlite(error: apsw.Error, what: str) -> Refusal:
     return Refusal("InternalError", f"The database failed to {what}.", details=details)
 
 
+def refusal_of_failure(error: apsw.Error | OSError, what: str) -> Refusal:
+    """The refusal for an error of either kind, when an act touches the database and files."""
+    return refusal_of_sqlite(error, what) if isinstance(error, apsw.Error) else refusal_of(error, what)
+
+
 class ReaderPool:
     """Connections for views. As many are open as views were ever out at once; a bounded number stays open.
 
@@ -115,6 +120,11 @@ class ReaderPool:
         with self._changed:
             self._out.add(connection)
         return connection
+
+    def adopt(self, connection: apsw.Connection) -> None:
+        """Count a connection that was opened elsewhere as taken."""
+        with self._changed:
+            self._out.add(connection)
 
     def give(self, connection: apsw.Connection, *, reusable: bool = True) -> None:
         """Take a connection back; one that failed is closed instead."""

@@ -23,7 +23,7 @@ from engine.sqlite.scope import Scope
 _COMMIT: Final = "SELECT gen,at_us,epoch,principal,door,nchg,meta,marks,h FROM commits "
 
 
-def meta_value(scope: Scope, key: str) -> Any:
+def meta_value(scope: Scope, key: str) -> Any:  # noqa: ANN401 - each key has its own type
     """A value of the table `meta`; None when absent."""
     row = scope.row("SELECT v FROM meta WHERE k=?", (key,))
     return None if row is None else row[0]

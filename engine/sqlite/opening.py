@@ -10,10 +10,10 @@ from contract.refusals import Refusal
 from engine.chain import genesis_hash
 from engine.disk import Disk, FileLock
 from engine.lease import FOLDER, READERS, writer_lives
-from engine.manifest import Manifest, not_attachable
+from engine.manifest import PRODUCT, Manifest, not_attachable
 from engine.records import Watermarks
 from engine.sqlite import log, resident
-from engine.sqlite.connect import OpenMode, refusal_of_sqlite
+from engine.sqlite.connect import OpenMode, connect, refusal_of_sqlite
 from engine.sqlite.schema import APPLICATION_ID, DDL, FORMAT, PAGE_BYTES
 from engine.sqlite.scope import LIVE, Scope
 from engine.sqlite.source import watermarks
@@ -134,5 +134,20 @@ def create_database(path: Path, manifest: Manifest, secret: bytes) -> None:
         )
         connection.execute("COMMIT")
         connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+    finally:
+        connection.close()
+
+
+def adopt_database(path: Path, disk: Disk) -> Manifest:
+    """The manifest that belongs to the empty database of an interrupted creation; refuses one that holds commits."""
+    connection = connect(path, disk, OpenMode.WRITER)
+    try:
+        scope = Scope(connection, LIVE, True)
+        if connection.pragma("application_id") != APPLICATION_ID or log.head(scope) > 0:
+            raise not_attachable(path, "damaged", "it holds a database with data, and its manifest is missing")
+        identity, created = log.meta_value(scope, "identity"), log.meta_value(scope, "created_ms")
+        connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
+        return Manifest(product=PRODUCT, format=FORMAT, id=identity, created_at=created)
     finally:
         connection.close()

@@ -104,7 +104,8 @@ class Recorder:
         self.connection.execute("ROLLBACK TO job; RELEASE job")
         marks, lengths = self._savepoint
         self.numbers = Numbers(marks.iid, marks.ver, marks.cid, marks.vid, marks.rid)
-        for rows, length in zip((self.versions, self.deaths, self.contents, self.vectors), lengths, strict=True):
+        lists: tuple[list[Any], ...] = (self.versions, self.deaths, self.contents, self.vectors)
+        for rows, length in zip(lists, lengths, strict=True):
             del rows[length:]
         self._drop_held()
 
@@ -115,7 +116,7 @@ class Recorder:
         self._counts.clear()
 
     def finish(self, at_us: int, principal: str, door: str, meta: Document | None) -> int:
-        """End a job: when it changed something, its log, its counters and its commit. The generation it is answered at."""
+        """End a job: write its log, counters and commit when it changed something. The generation it is answered at."""
         self.settle()
         if not self._changes:
             return self.head

@@ -40,7 +40,7 @@ def present(store: Path, kind: Kind) -> bool:
 
 
 def begin(store: Path, kind: Kind) -> Residency:
-    """Note an opening. It is our bug to open a store in the other way meanwhile: a residency attaches or writes, never both."""
+    """Note an opening. To open it in the other way meanwhile is our bug: a residency attaches or writes, never both."""
     status = os.stat(store / "store.db")
     key = (status.st_dev, status.st_ino)
     other: Kind = "lockless" if kind == "locking" else "locking"

@@ -14,12 +14,17 @@ import msgspec
 
 from contract.refusals import Refusal
 from contract.vocabulary import NOUN_TYPES, VERB_TYPES
-from engine.records import FOREVER, Document, Entity, Relation, Watermarks
+from engine.records import FOREVER, ChangeKind, Document, Entity, Operation, Relation, Watermarks
 
 ENTITY, RELATION, PATH, DEFINITION = 1, 2, 3, 4
 ADD, UPDATE, REMOVE = 1, 2, 3
-KIND_NAMES: Final = {ENTITY: "entity", RELATION: "relation", PATH: "path", DEFINITION: "definition"}
-OP_NAMES: Final = {ADD: "add", UPDATE: "update", REMOVE: "remove"}
+KIND_NAMES: Final[Mapping[int, ChangeKind]] = {
+    ENTITY: "entity",
+    RELATION: "relation",
+    PATH: "path",
+    DEFINITION: "definition",
+}
+OP_NAMES: Final[Mapping[int, Operation]] = {ADD: "add", UPDATE: "update", REMOVE: "remove"}
 
 VISIBILITIES: Final = ("public", "internal", "system")
 VISIBILITY_NUMBERS: Final[Mapping[str, int]] = {name: number for number, name in enumerate(VISIBILITIES)}

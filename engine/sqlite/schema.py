@@ -1,7 +1,7 @@
 """The tables of `store.db`, and nothing else.
 
-Truth is current rows (`ent`, `rel`), closed rows of the past (`ent_old`, `rel_old`: alive at p when g0 <= p < g1) and the
-append-only log (`commits`, `change`), all written in one transaction. Current and past rows are separate tables: one
+Truth is current rows (`ent`, `rel`), closed rows of the past (`ent_old`, `rel_old`: alive at p when g0 <= p < g1) and
+the append-only log (`commits`, `change`), all written in one transaction. Current and past rows are separate tables: one
 table with intervals makes SQLite's planner choose a skip-scan that is 25,000 times slower for the common page.
 
 Each index costs one more dirty 8 KiB page in the log for every commit, so there are few: instants are found by binary
@@ -64,7 +64,8 @@ DDL: Final[tuple[str, ...]] = (
     """CREATE TABLE rollup(kind INTEGER, type INTEGER, sub TEXT, vis INTEGER, service TEXT, n INTEGER NOT NULL,
         PRIMARY KEY(kind, type, sub, vis, service)) WITHOUT ROWID""",
     """CREATE TABLE idem(principal TEXT, key TEXT, door TEXT NOT NULL, body BLOB NOT NULL, generation INTEGER NOT NULL,
-        at_us INTEGER NOT NULL, crc INTEGER NOT NULL, answer BLOB NOT NULL, PRIMARY KEY(principal, key)) WITHOUT ROWID""",
+        at_us INTEGER NOT NULL, crc INTEGER NOT NULL, answer BLOB NOT NULL,
+        PRIMARY KEY(principal, key)) WITHOUT ROWID""",
     """CREATE TABLE seg(name TEXT PRIMARY KEY, kind TEXT NOT NULL, lo INTEGER NOT NULL, hi INTEGER NOT NULL,
         generation INTEGER NOT NULL, bytes INTEGER NOT NULL, info BLOB NOT NULL, crc INTEGER NOT NULL) WITHOUT ROWID""",
 )

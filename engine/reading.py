@@ -1,0 +1,61 @@
+"""How a view comes and goes: one read transaction on one pooled connection."""
+
+from types import TracebackType
+
+import apsw
+
+from contract.refusals import Refusal
+from engine.sqlite import log
+from engine.sqlite.connect import ReaderPool, refusal_of_sqlite
+from engine.sqlite.scope import LIVE, Scope
+from engine.view import View, ViewContext
+
+
+class OpenView:
+    """A view to be used in a `with` statement: one read transaction on one pooled connection."""
+
+    def __init__(self, pool: ReaderPool, context: ViewContext, generation: int) -> None:
+        self._pool = pool
+        self._context = context
+        self._generation = generation
+        self._connection: apsw.Connection | None = None
+
+    def __enter__(self) -> View:
+        try:
+            connection = self._pool.take()
+        except apsw.Error as error:
+            raise refusal_of_sqlite(error, "read the store") from error
+        try:
+            connection.execute("BEGIN")
+            head = log.head(Scope(connection, LIVE, True))
+            scope = Scope(connection, self._generation, head == self._generation)
+            if not scope.live:
+                self._refuse_forgotten(log.floor(scope))
+        except BaseException as error:
+            self._pool.give(connection, reusable=False)
+            if isinstance(error, apsw.Error):
+                raise refusal_of_sqlite(error, "read the store") from error
+            raise
+        self._connection = connection
+        return View(scope, self._generation, self._context)
+
+    def _refuse_forgotten(self, floor: int) -> None:
+        if self._generation < floor:
+            message = f"Generation {self._generation} is older than the history that is kept, which begins at {floor}."
+            details = {"generation": self._generation, "oldestKept": floor}
+            raise Refusal("GenerationNotRetainedError", message, details=details)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        connection, self._connection = self._connection, None
+        assert connection is not None
+        failed = isinstance(error, apsw.Error)
+        try:
+            if not failed:
+                connection.execute("COMMIT")
+        except apsw.Error:
+            failed = True
+        self._pool.give(connection, reusable=not failed)
+        if isinstance(error, apsw.Error):
+            raise refusal_of_sqlite(error, "read the store") from error
