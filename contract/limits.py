@@ -118,7 +118,7 @@ GUESSES_PER_SOURCE_MAX = _limit(
 TOKEN_BYTES_MAX = _limit("tokenBytes", 4096, "bytes", "Four times the largest minted key.")
 DOOR_FIND_LIMIT_MAX = _limit("doorFindLimit", 20, "doors", "An agent asks for a few doors, not for the catalogue.")
 LINK_HEADER_BYTES_MAX = _limit(
-    "linkHeader", 64 * 1024, "bytes", "A header names a call; its longest text is a refusal with its details."
+    "linkHeader", 1024 * 1024, "bytes", "The longest header is a Welcome that names some thousand brains."
 )
 LINK_BODY_BYTES_MAX = _limit(
     "linkBody", 64 * 1024 * 1024, "bytes", "A JSON body of short decimals grows fourfold as MessagePack floats."

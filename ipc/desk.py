@@ -346,9 +346,11 @@ class Desk:
             self.counters["slow"] += 1
             self.gone(identity)
 
-    def _instead_of(self, header: Header, error: FrameError) -> Refused:
-        """What is sent for an outcome that does not fit its frame; the caller must get one all the same."""
+    def _instead_of(self, header: Header, error: FrameError) -> Welcome | Refused:
+        """What is sent for a message that does not fit its frame; a caller must get an outcome all the same."""
         self.counters[f"unsendable.{error.name}"] += 1
+        if isinstance(header, Welcome):
+            return Welcome(header.pid, header.version, header.credit)  # too many brains to name
         if isinstance(header, Refused):
             # The details are what can be large or odd; without them a refusal always fits.
             name = header.refusal.name if header.refusal.name in CATALOGUE else "InternalError"

@@ -156,9 +156,6 @@ class Part(_Header, frozen=True):
 Header: TypeAlias = Hello | Welcome | Call | Answer | Refused | Cancel | Beat | Drain | Bye | Part
 WITH_BODY: Final = (Call, Answer, Part)
 
-# A text over its bound makes a header longer than this; shorter ones need no second look.
-_SURELY_VALID_BYTES: Final = 256
-
 _decoder: Final = msgspec.msgpack.Decoder(Header)
 _encoder: Final = msgspec.msgpack.Encoder()
 
@@ -176,8 +173,7 @@ def pack(header: Header, body: bytes | None = None) -> list[bytes]:
         raise FrameError(FrameFault.GARBLED, f"{type(header).__name__}: {error}") from error
     if len(head) > HEADER_BYTES_MAX:
         raise FrameError(FrameFault.OVERSIZE, f"a header of {len(head)} bytes; the bound is {HEADER_BYTES_MAX}")
-    if len(head) > _SURELY_VALID_BYTES or isinstance(header, Refused):
-        _header(head)  # the other end would refuse it and the call would never be answered: refuse it here
+    _header(head)  # what the other end would refuse is refused here, where somebody can still answer for it
     if body is None:
         return [VERSION, head]
     if len(body) > BODY_BYTES_MAX:
@@ -215,9 +211,9 @@ def _header(head: bytes) -> Header:
         fault = (
             FrameFault.TAG if str(error).startswith("Invalid value") and "`$.t`" in str(error) else FrameFault.GARBLED
         )
-        raise FrameError(fault, f"{error}; header {head[:64]!r}") from error
+        raise FrameError(fault, f"{str(error)[:200]}; header {head[:64]!r}") from error
     except (msgspec.MsgspecError, RecursionError, ValueError, OverflowError) as error:
-        raise FrameError(FrameFault.GARBLED, f"{error}; header {head[:64]!r}") from error
+        raise FrameError(FrameFault.GARBLED, f"{str(error)[:200]}; header {head[:64]!r}") from error
     if not _finite(header):
         raise FrameError(FrameFault.GARBLED, f"a time that is not a finite number; header {head[:64]!r}")
     return header

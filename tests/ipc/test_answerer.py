@@ -10,9 +10,10 @@ import pytest
 import trio
 import zmq
 
+from contract.limits import LINK_HEADER_BYTES_MAX
 from ipc.answerer import Answerer
 from ipc.endpoint import Endpoint, EndpointError, serving
-from ipc.frames import Answer, Beat, Bye, Call, Cancel, Drain, Header, Hello, Refused, Welcome, pack, unpack
+from ipc.frames import Answer, Beat, BrainAt, Bye, Call, Cancel, Drain, Header, Hello, Refused, Welcome, pack, unpack
 from ipc.link_trio import connect
 from ipc.sockets import dealer, make_context
 from tests.support.ipc_ends import HELLO, Stage, ask
@@ -114,7 +115,7 @@ async def hall(tmp_path: Path, **changes) -> AsyncIterator[Hall]:
         ([b"B1"], "parts"),
         ([b""], "version"),
         ([b"B1", *[b"bomb"] * 5000], "parts"),
-        ([b"B1", b"\x80" * 70_000], "oversize"),
+        ([b"B1", b"\x80" * (LINK_HEADER_BYTES_MAX + 1)], "oversize"),
     ],
     ids=["version", "garbled", "tag", "one part", "zero length", "many parts", "oversize"],
 )
@@ -374,6 +375,17 @@ def test_workers_over_the_bound_are_told_so(tmp_path, monkeypatch):
             second = it.raw()
             await second.say(HELLO)
             assert (await second.hear())[0].refusal.name == "OverloadedError"
+
+    trio.run(main)
+
+
+def test_more_brains_than_a_header_names_still_welcome(tmp_path):
+    async def main() -> None:
+        brains = [BrainAt(f"b{number}", "/srv/" + "x" * 400) for number in range(4000)]
+        async with hall(tmp_path, brains=lambda: brains) as it:
+            assert (await it.raw().greet()).brains == []
+            del brains[1000:]
+            assert len((await it.raw().greet()).brains) == 1000
 
     trio.run(main)
 
