@@ -48,6 +48,47 @@ def snake(name: str) -> str:
 _SINGULAR = {"accords": "accord"}
 
 
+# What the fleet may answer instead of any door's own answer.
+_COMMON_REFUSALS = (
+    "UndecodableBodyError",
+    "ValidationError",
+    "UnauthenticatedError",
+    "BRAINY_KEY_MALFORMED",
+    "BRAINY_KEY_UNKNOWN_ISSUER",
+    "BRAINY_KEY_BAD_SIGNATURE",
+    "BRAINY_KEY_REVOKED",
+    "BRAINY_KEY_EXPIRED",
+    "ForbiddenError",
+    "BRAINY_KEY_SCOPE",
+    "BRAINY_KEY_BRAIN",
+    "OriginNotAllowedError",
+    "HostNotAllowedError",
+    "BrainNotFoundError",
+    "StoreNotFoundError",
+    "StoreNotAttachableError",
+    "BodyTooLargeError",
+    "UnsupportedMediaTypeError",
+    "TooManyAttemptsError",
+    "RateLimitedError",
+    "TooManyInFlightError",
+    "CallCancelledError",
+    "InternalError",
+    "EngineUnavailableError",
+    "OverloadedError",
+    "DeadlineExceededError",
+)
+_WRITE_REFUSALS = (
+    "BRAINY_WRITER_LOCKED",
+    "BrainNotOpenForWritingError",
+    "WriterLeaseUnreadableError",
+    "WriterFencedError",
+    "IdempotencyKeyReusedError",
+    "OutcomeUnknownError",
+    "StorageFullError",
+    "StorageReadOnlyError",
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Door:
     """One verb. `path` is the suffix below /v1/brains/{brain}; `later` names the options that are not built yet.
@@ -103,3 +144,14 @@ class Door:
     def writes(self) -> bool:
         """Whether a call may change something, so that its outcome matters when an answer is lost."""
         return self.effect is not Effect.READ
+
+    @property
+    def all_refusals(self) -> tuple[str, ...]:
+        """Every name that a call of this door may be refused with: its own first, then the fleet's."""
+        names = [*self.refusals]
+        if self.in_process:
+            names.append("InProcessOnlyError")
+        if self.release or self.later:
+            names.append("NotYetNativeError")
+        names += _WRITE_REFUSALS if self.writes else ()
+        return tuple(dict.fromkeys((*names, *_COMMON_REFUSALS)))

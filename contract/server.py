@@ -37,7 +37,9 @@ class PoolState(t.Result, kw_only=True, frozen=True):
     resident: Annotated[int, Meta(description="Brains open.")]
     writers: Annotated[int, Meta(description="Brains open for writing.")]
     writer_brains: Annotated[list[str], Meta(description="Their names.")]
-    floored: Annotated[bool, Meta(description="Whether no usable figure was to be had, so that the least budget serves.")]
+    floored: Annotated[
+        bool, Meta(description="Whether no usable figure was to be had, so that the least budget serves.")
+    ]
     overridden: Annotated[bool, Meta(description="Whether the budget was set by hand.")]
 
 
@@ -191,3 +193,39 @@ MCP_WORKING_SET: tuple[str, ...] = (
     "import",
 )
 """What the listing filter `default` lists: what an agent needs to read and write a brain."""
+
+
+class McpTemplate(msgspec.Struct, frozen=True, kw_only=True):
+    """A resource template; reading one of its URIs is a call of `door` with the URI's variables as path parameters."""
+
+    uri_template: str
+    name: str
+    title: str
+    description: str
+    door: str
+
+
+MCP_TEMPLATES: tuple[McpTemplate, ...] = (
+    McpTemplate(
+        uri_template="brainy://brains/{brain}/counts",
+        name="brain_census",
+        title="Census of a brain",
+        description="How many entities and relations a brain holds, by type and subtype.",
+        door="counts",
+    ),
+    McpTemplate(
+        uri_template="brainy://brains/{brain}/entities/{id}",
+        name="entity",
+        title="An entity",
+        description="One entity of a brain by its id.",
+        door="get",
+    ),
+    McpTemplate(
+        uri_template="brainy://brains/{brain}/entities/{id}/history",
+        name="entity_history",
+        title="History of an entity",
+        description="What an entity was before, revision by revision.",
+        door="history",
+    ),
+)
+"""Offered only while their door is native: a template that cannot be read is not listed (A-RES-12)."""

@@ -1,0 +1,349 @@
+"""The MCP tools from the contract document: the whole list, a filtered one, and the search over it. Pure.
+
+The schemas have no references and no alternatives at the root of an input, which several model APIs refuse.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
+
+from contract.limits import DOOR_FIND_LIMIT_MAX
+from contract.reading import doors_of, full_name, refusal_schema
+from contract.refusals import Refusal
+from contract.vocabulary import nearest
+
+Json = dict[str, Any]
+Detail = Literal["full", "compact"]
+
+FIND_TOOL = "door_find"
+DESCRIBE_TOOL = "door_describe"
+DESCRIPTION_BYTES_MAX = 1800
+_COMPACT_ENUM_MAX = 12
+_SINGULAR = {"accords": "accord"}
+
+
+def tool_name(door: Json) -> str:
+    """`vfs_read_file` for `vfs.readFile`."""
+    parts = [_SINGULAR.get(door["namespace"], door["namespace"])] if "namespace" in door else []
+    return "_".join(re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", part).lower() for part in [*parts, door["name"]])
+
+
+def tools(contract: Json, detail: Detail = "full") -> list[Json]:
+    """Every door as a tool, in the contract's order, then the two tools that search the list."""
+    listed = [_tool(door) for door in doors_of(contract)] + _search_tools()
+    return listed if detail == "full" else [_compact(tool) for tool in listed]
+
+
+def listing(contract: Json, doors: str | None = None, detail: Detail = "full") -> Json:
+    """The result of tools/list. `doors` is a comma list of doors, tools, namespaces, `default` (working set) or `all`.
+
+    A filtered list says so in `_meta["brainy/doors"]`. Refuses `ValidationError` for a name that is none of these.
+    """
+    listed = tools(contract, detail)
+    if doors is None or not doors.strip():
+        return {"tools": listed}
+    wanted = _wanted(contract, [word.strip() for word in doors.split(",") if word.strip()])
+    kept = [tool for tool in listed if tool["name"] in wanted or tool["name"] in (FIND_TOOL, DESCRIBE_TOOL)]
+    return {"tools": kept, "_meta": {"brainy/doors": {"listed": len(kept), "total": len(listed), "filter": doors}}}
+
+
+def tool_doors(contract: Json) -> dict[str, Json]:
+    """Tool name to door entry, for tools/call."""
+    return {tool_name(door): door for door in doors_of(contract)}
+
+
+def _wanted(contract: Json, words: Iterable[str]) -> set[str]:
+    by_word: dict[str, set[str]] = {"all": set(), "default": set()}
+    working = contract["layers"]["server"]["mcp"]["workingSet"]
+    for door in doors_of(contract):
+        tool, name = tool_name(door), full_name(door)
+        by_word["all"].add(tool)
+        if name in working:
+            by_word["default"].add(tool)
+        for word in {tool, name, door.get("namespace", "")} - {""}:
+            by_word.setdefault(word, set()).add(tool)
+    found: set[str] = set()
+    for word in words:
+        if word not in by_word:
+            close = nearest(word, by_word)
+            hint = f"Did you mean {close[0]}? " if close else ""
+            raise Refusal(
+                "ValidationError",
+                f"There is no door, namespace or set {word[:64]!r}.",
+                cure=f"{hint}Name doors, namespaces, `default` or `all`.",
+            )
+        found |= by_word[word]
+    return found
+
+
+def description(door: Json) -> str:
+    """Summary and signature verbatim, the when-to-use sentence, then what the door will refuse."""
+    parts = [door["summary"], door["signature"], door["teaching"]]
+    if door["rules"]:
+        specific = ", ".join(door["refusals"][:12])
+        parts.append(f"Rules: {', '.join(door['rules'])}. Refusals: {specific}.")
+    if door["disposition"] == "inProcess":
+        parts.append("Refuses InProcessOnlyError on every transport.")
+    if door["disposition"] == "notYetNative":
+        parts.append(f"Not built yet: refuses NotYetNativeError until release {door['release']}.")
+    return "\n\n".join(parts)
+
+
+def _tool(door: Json) -> Json:
+    read_only = door["effect"] == "read"
+    return {
+        "name": tool_name(door),
+        "title": door["title"],
+        "description": description(door),
+        "inputSchema": input_schema(door),
+        "outputSchema": {"type": "object", "anyOf": [door["result"], refusal_schema()]},
+        "annotations": {
+            "title": door["title"],
+            "readOnlyHint": read_only,
+            "destructiveHint": door["effect"] == "destroy",
+            # Every write takes an idempotency key, but a call without one is a new write.
+            "idempotentHint": read_only,
+            "openWorldHint": False,
+        },
+    }
+
+
+def input_schema(door: Json) -> Json:
+    """Path parameters as required strings at the top, everything else in `body`."""
+    in_path = re.findall(r"\{(\w+)\}", door["route"]["path"])
+    declared: Json = door["params"].get("properties", {})
+    properties: Json = {"brain": {"type": "string", "description": "The brain's name."}}
+    properties |= {name: declared[name] for name in in_path if name != "brain"}
+    required = list(in_path)
+    rest = {name: schema for name, schema in declared.items() if name not in in_path}
+    if rest:
+        needed = [name for name in door["params"].get("required", ()) if name in rest]
+        body: Json = {"type": "object", "properties": rest, "additionalProperties": False}
+        if needed:
+            body["required"] = needed
+            required.append("body")
+        properties["body"] = body
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
+
+def _compact(tool: Json) -> Json:
+    advice = tool["description"].split("\n\n")
+    text = advice[2] if len(advice) > 2 else advice[0]
+    return {
+        "name": tool["name"],
+        "description": text,
+        "inputSchema": _bare(tool["inputSchema"]),
+        "annotations": {key: value for key, value in tool["annotations"].items() if key != "title"},
+    }
+
+
+def _bare(schema: Any, named: bool = False) -> Any:  # noqa: ANN401 - any JSON
+    """`schema` without descriptions, bounds and long closed sets, which door_describe tells in full."""
+    if isinstance(schema, list):
+        return [_bare(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if named:
+        return {name: _bare(value) for name, value in schema.items()}
+    if len(schema.get("enum", ())) > _COMPACT_ENUM_MAX:
+        return {"type": "string"}
+    kept = ("type", "enum", "properties", "required", "items", "anyOf", "additionalProperties")
+    return {key: _bare(schema[key], key == "properties") for key in kept if key in schema}
+
+
+def _search_tools() -> list[Json]:
+    row = {
+        "type": "object",
+        "required": ["tool", "name", "summary", "teaching", "score"],
+        "properties": {name: {"type": "string"} for name in ("tool", "name", "summary", "teaching")}
+        | {"score": {"type": "number"}},
+    }
+    found = {"type": "object", "required": ["doors"], "properties": {"doors": {"type": "array", "items": row}}}
+    described = {
+        "type": "object",
+        "required": ["tool", "name", "description", "inputSchema", "outputSchema", "refusals"],
+        "properties": {name: {"type": "string"} for name in ("tool", "name", "description")}
+        | {name: {"type": "object"} for name in ("inputSchema", "outputSchema", "example")}
+        | {"refusals": {"type": "array", "items": {"type": "string"}}},
+    }
+    task = {"type": "string", "minLength": 1, "maxLength": 1000, "description": "What you want to do, in plain words."}
+    limit = {
+        "type": "integer",
+        "minimum": 1,
+        "maximum": DOOR_FIND_LIMIT_MAX,
+        "default": 5,
+        "description": "At most this many doors.",
+    }
+    name = {
+        "type": "string",
+        "minLength": 1,
+        "maxLength": 128,
+        "description": "A tool or door name, such as vfs_read_file.",
+    }
+    return [
+        _search_tool(
+            FIND_TOOL,
+            "Find the right door",
+            "Search all doors for the ones that fit a task.\n\n"
+            "door_find(task: string, limit?: number): "
+            "{ doors: { tool: string; name: string; summary: string; teaching: string; score: number }[] }\n\n"
+            "Use this when you do not know which tool to call.",
+            {"task": task, "limit": limit},
+            ["task"],
+            found,
+        ),
+        _search_tool(
+            DESCRIBE_TOOL,
+            "Describe a door",
+            "Show one door in full: schemas, an example, its refusals.\n\n"
+            "door_describe(name: string): { tool: string; name: string; description: string; inputSchema: object; "
+            "outputSchema: object; example: object; refusals: string[] }\n\n"
+            "Use this before calling a door whose parameters you do not know.",
+            {"name": name},
+            ["name"],
+            described,
+        ),
+    ]
+
+
+def _search_tool(name: str, title: str, text: str, properties: Json, required: list[str], result: Json) -> Json:
+    return {
+        "name": name,
+        "title": title,
+        "description": text,
+        "inputSchema": {
+            "type": "object",
+            "properties": properties,
+            "required": required,
+            "additionalProperties": False,
+        },
+        "outputSchema": {"type": "object", "anyOf": [result, refusal_schema()]},
+        "annotations": {
+            "title": title,
+            "readOnlyHint": True,
+            "destructiveHint": False,
+            "idempotentHint": True,
+            "openWorldHint": False,
+        },
+    }
+
+
+# A word's weight by where it stands.
+_NAME_WEIGHT, _TITLE_WEIGHT, _TEACHING_WEIGHT, _SUMMARY_WEIGHT = 4.0, 3.0, 2.0, 1.5
+_COMMON_WORDS = frozenset(
+    [
+        "a",
+        "an",
+        "and",
+        "are",
+        "as",
+        "at",
+        "by",
+        "do",
+        "for",
+        "from",
+        "how",
+        "i",
+        "in",
+        "is",
+        "it",
+        "me",
+        "my",
+        "of",
+        "on",
+        "one",
+        "or",
+        "that",
+        "the",
+        "this",
+        "to",
+        "use",
+        "what",
+        "when",
+        "which",
+        "with",
+    ]
+)
+
+
+def _words(text: str) -> list[str]:
+    split = re.sub(r"(?<=[a-z0-9])([A-Z])", r" \1", text).lower()
+    return [_stem(word) for word in re.findall(r"[a-z0-9]+", split) if word not in _COMMON_WORDS]
+
+
+def _stem(word: str) -> str:
+    for ending in ("ing", "ies", "es", "ed", "s"):
+        if word.endswith(ending) and len(word) - len(ending) >= 3:
+            return word[: -len(ending)] + ("y" if ending == "ies" else "")
+    return word
+
+
+def door_find(contract: Json, task: str, limit: int = 5) -> Json:
+    """The doors that fit `task` best: `{doors: [{tool, name, summary, teaching, score}]}`. Ties keep the contract's order.
+
+    A word counts for each field it stands in, the more the fewer doors have it; built doors win over later ones.
+    """
+    doors = doors_of(contract)
+    fields = [_weighted_words(door) for door in doors]
+    asked = list(dict.fromkeys(_words(task[:1000])))
+    having = {word: sum(word in weights for weights in fields) for word in asked}
+    scored = []
+    for place, (door, weights) in enumerate(zip(doors, fields, strict=True)):
+        score = sum(weights.get(word, 0.0) / having[word] ** 0.5 for word in asked if having[word])
+        score *= 1.0 if door["disposition"] == "native" else 0.5
+        if score > 0:
+            scored.append((-score, place, door))
+    rows = [
+        {
+            "tool": tool_name(door),
+            "name": full_name(door),
+            "summary": door["summary"],
+            "teaching": door["teaching"],
+            "score": round(-score, 4),
+        }
+        for score, _, door in sorted(scored, key=lambda row: row[:2])[:limit]
+    ]
+    return {"doors": rows}
+
+
+def _weighted_words(door: Json) -> Mapping[str, float]:
+    weights: dict[str, float] = {}
+    places = (
+        (full_name(door), _NAME_WEIGHT),
+        (door["title"], _TITLE_WEIGHT),
+        (door["teaching"], _TEACHING_WEIGHT),
+        (door["summary"], _SUMMARY_WEIGHT),
+    )
+    for text, weight in places:
+        for word in set(_words(text)):
+            weights[word] = weights.get(word, 0.0) + weight
+    return weights
+
+
+def door_describe(contract: Json, name: str) -> Json:
+    """One door in full, by tool or door name. Refuses `DoorNotFoundError` naming the nearest doors."""
+    for door in doors_of(contract):
+        if name in (tool_name(door), full_name(door)):
+            tool = _tool(door)
+            return {
+                "tool": tool["name"],
+                "name": full_name(door),
+                "description": tool["description"],
+                "inputSchema": tool["inputSchema"],
+                "outputSchema": tool["outputSchema"],
+                "example": call_example(door),
+                "refusals": door["refusals"],
+            }
+    known = [name_ for door in doors_of(contract) for name_ in dict.fromkeys((tool_name(door), full_name(door)))]
+    close = nearest(name, known)
+    hint = f"The nearest are {', '.join(close)}." if close else "Ask door_find with your task."
+    raise Refusal("DoorNotFoundError", f"There is no door {name[:64]!r}.", cure=hint, details={"nearest": close})
+
+
+def call_example(door: Json) -> Json:
+    """The door's example as arguments of its tool."""
+    in_path = re.findall(r"\{(\w+)\}", door["route"]["path"])
+    example: Json = door.get("example", {})
+    arguments: Json = {"brain": "notes"} | {name: example[name] for name in in_path if name in example}
+    body = {name: value for name, value in example.items() if name not in in_path}
+    return arguments | ({"body": body} if body else {})

@@ -1,0 +1,33 @@
+"""Reading of the contract document, for every emitter and for the workers. Nothing here knows a declaration."""
+
+from typing import Any
+
+Json = dict[str, Any]
+
+_LAYERS = ("engine", "accords", "policy", "memory", "lang")
+
+
+def doors_of(contract: Json) -> list[Json]:
+    """Every door of every layer but the server's, in the order of the document."""
+    return [door for layer in _LAYERS for door in contract["layers"][layer]["doors"]]
+
+
+def full_name(door: Json) -> str:
+    """`vfs.readFile`, or the bare name."""
+    return f"{door['namespace']}.{door['name']}" if "namespace" in door else str(door["name"])
+
+
+def refusal_schema() -> Json:
+    """The body of every refusal."""
+    error = {
+        "type": "object",
+        "required": ["name", "message"],
+        "properties": {
+            "name": {"type": "string", "description": "A name of the refusal catalogue."},
+            "message": {"type": "string", "description": "What is not possible, with the offending value."},
+            "door": {"type": "string", "description": "The door that was called."},
+            "cure": {"type": "string", "description": "What to do instead."},
+            "details": {"type": "object", "description": "The same for programs."},
+        },
+    }
+    return {"type": "object", "required": ["error"], "properties": {"error": error}}
