@@ -1,27 +1,288 @@
-"""The plan of `find` and `similar`: which legs serve, over which candidates, in which order, and the answer they give."""
+"""The plan of `find` and `similar`: a filter makes the candidates, legs rank inside them, and the best become rows.
+
+Candidates come first, always: a leg never sees a row that the filter leaves out, so an answer has min(limit, matches -
+offset) rows whatever the filter. A match is a row with a query term (text), a row with a vector of the current space
+(meaning), either (hybrid); `threshold` drops every row whose cosine is below it or unknown.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from engine.doors.registry import CallContext
+import numpy as np
+from numpy.typing import NDArray
+
+from contract import where
+from contract.doors.queries import FindFilters, FindParams, SimilarParams, TextTarget
+from contract.refusals import Refusal
+from contract.vector import Vector
+from engine.doors.registry import CallContext, Document
+from engine.fuse import MEANING_SHARE, Mix, fused, scaled
+from engine.index_view import PUBLIC, IndexView, Ints, Scope
+from engine.legs import Legs, Meaning, clamp, current_space, given, leg_reports, legs_of, model_unavailable
+from engine.records import Entity
+from engine.segments.vectors import unit_of_bytes
+from engine.tokens import query_words
+
+if TYPE_CHECKING:
+    from engine.view import View
+
+Floats = NDArray[np.floating]
+
+QUERY_TOKENS_MAX = 256
+"""Word pieces of a query that the packaged model reads; an answer says when a query was longer."""
 
 
-def run_find(view: Any, params: Any, call: CallContext) -> dict[str, Any]:
+@runtime_checkable
+class CountsTokens(Protocol):
+    """A model that can say how long a text is to it."""
+
+    def count_tokens(self, text: str) -> int:
+        """The length in word pieces."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """Matches with what each leg says of them, aligned. `scores` decides; None means the order is not by relevance."""
+
+    vers: Ints
+    scores: Floats | None = None
+    text: Floats | None = None
+    cosine: Floats | None = None
+    has_vector: NDArray[np.bool_] | None = None
+
+
+def run_find(view: View, params: FindParams, call: CallContext) -> Document:
     """Gives the whole answer of `find` at the view's generation: `{rows, generation, total, legs, cost, warnings?}`.
 
-    `params` is the checked parameter struct of the door. A filter makes a candidate set first and every leg ranks inside
-    it, so the answer has min(limit, matches - offset) rows whatever the filter. Refusals: FilterTypeError (pattern),
-    ForbiddenError (`includeSystem` from a key), VectorDimensionError, EmbeddingModelUnavailableError (semantic asked for
-    by name), ValidationError (`threshold` without a meaning leg, `vector` mode without a vector), QueryLimitError.
+    Refusals: FilterTypeError (a pattern), ForbiddenError (`includeSystem` from a key), VectorDimensionError,
+    EmbeddingModelUnavailableError (meaning asked for by name), ValidationError (`threshold` without a meaning leg).
     """
-    raise NotImplementedError
+    scope = scope_of(params, call)
+    legs = legs_of(view, params, call)
+    index = view.index
+    candidates = index.candidates(tree_of(params), scope, call.check)
+    ranking = rank(index, legs, candidates, params, call)
+    window = params.limit + params.offset
+    places = _chosen(index, ranking, params, window, call)[params.offset : window]
+    rows = rows_of(view, ranking, places, legs.words, vectors=params.include_vectors)
+    pending = None
+    if legs.meaning is not None:
+        pending = index.pending_count(legs.meaning.space, candidates)
+    answer: Document = {
+        "rows": rows,
+        "generation": view.generation,
+        "total": len(ranking.vers),
+        "legs": leg_reports(legs, pending),
+        "cost": {"segments": index.segment_count, "candidates": len(candidates), "rowsRead": len(rows)},
+    }
+    warnings = _warnings(params, legs, call)
+    if warnings:
+        answer["warnings"] = warnings
+    return answer
 
 
-def run_similar(view: Any, params: Any, call: CallContext) -> dict[str, Any]:
+def run_similar(view: View, params: SimilarParams, call: CallContext) -> Document:
     """Gives the whole answer of `similar`: `{rows, generation}`, rows nearest to an entity, a vector or a text.
 
     The anchor entity itself is not in the rows. Refusals: EntityNotFoundError, VectorDimensionError,
     SemanticLegUnavailableError (the anchor has no vector), EmbeddingModelUnavailableError.
     """
-    raise NotImplementedError
+    meaning, anchor = _anchor(view, params, call)
+    index = view.index
+    candidates = index.candidates(tree_of(params), Scope(exclude_vfs=params.exclude_vfs), call.check)
+    if anchor is not None:
+        candidates = candidates[candidates != anchor.ver]
+    ranking = _by_meaning(index, meaning, candidates, params.threshold)
+    assert ranking.scores is not None
+    places = index.best(ranking.vers, ranking.scores, params.limit)
+    rows = rows_of(view, ranking, places, None, vectors=params.include_vectors)
+    return {"rows": rows, "generation": view.generation}
+
+
+def scope_of(params: FindParams, call: CallContext) -> Scope:
+    """Gives who may be seen: public rows, and others only when they are asked for. ForbiddenError for system rows from
+    anybody but the host program.
+    """
+    if (params.include_system or params.visibility == "system") and not call.in_process:
+        raise Refusal(
+            "ForbiddenError",
+            "System entities are the host program's: no key reaches them.",
+            cure="Leave `includeSystem` and `visibility: system` out.",
+        )
+    seen: frozenset[str]
+    if params.visibility is not None:
+        seen = frozenset({params.visibility})
+    else:
+        asked = [name for name, on in (("internal", params.include_internal), ("system", params.include_system)) if on]
+        seen = frozenset({"public", *asked})
+    return Scope(seen, params.exclude_vfs)
+
+
+def tree_of(params: FindFilters) -> where.Node | None:
+    """Gives the filter of a call: its `where` and the parameters that are filters of their own. None when there is
+    none.
+    """
+    parts: list[where.Node] = []
+    for field, wanted in (("type", params.type), ("subtype", params.subtype), ("service", params.service)):
+        if wanted is not None:
+            parts.append(where.Test(field, "oneOf", (wanted,) if isinstance(wanted, str) else tuple(wanted)))
+    if params.where is not None:
+        parts.append(where.parse(params.where))
+    if not parts:
+        return None
+    return parts[0] if len(parts) == 1 else where.AllOf(tuple(parts))
+
+
+def rank(index: IndexView, legs: Legs, candidates: Ints, params: FindParams, call: CallContext) -> Ranking:
+    """Gives the matches among the candidates and their scores."""
+    if not legs.ranked:
+        return Ranking(candidates)
+    if legs.words is None:
+        assert legs.meaning is not None
+        return _by_meaning(index, legs.meaning, candidates, params.threshold)
+    text = index.text_scores(list(query_words(legs.words)), candidates, call.check)
+    if legs.meaning is None:
+        found = np.flatnonzero(text > 0)
+        return Ranking(candidates[found], scaled(text[found]), text[found])
+    cosine, has_vector = _cosines(index, legs.meaning, candidates)
+    member = (text > 0) | has_vector
+    if params.threshold is not None:
+        member = has_vector & (cosine >= params.threshold)
+    found = np.flatnonzero(member)
+    kept, near, known = text[found], cosine[found], has_vector[found]
+    return Ranking(candidates[found], fused(kept, near, known, mix_of(params)), kept, near, known)
+
+
+def mix_of(params: FindParams) -> Mix:
+    """Gives how the legs are fused: `hybridAlpha` is a fixed weight for meaning, `fusion` says more."""
+    if params.hybrid_alpha is not None:
+        return Mix("weighted", params.hybrid_alpha, 1.0 - params.hybrid_alpha)
+    if params.fusion is None:
+        return Mix()
+    weights = params.fusion.weights
+    equal = params.fusion.strategy == "rrf"
+    meaning = 1.0 if equal else MEANING_SHARE
+    words = 1.0 if equal else 1.0 - MEANING_SHARE
+    if weights is not None:
+        meaning = meaning if weights.vector is None else weights.vector
+        words = words if weights.text is None else weights.text
+    if meaning + words <= 0:
+        raise Refusal("ValidationError", "fusion.weights: all of them are zero.", cure="Give one leg a weight above 0.")
+    return Mix(params.fusion.strategy, meaning, words)
+
+
+def _cosines(index: IndexView, meaning: Meaning, vers: Ints) -> tuple[Floats, NDArray[np.bool_]]:
+    """The cosine of each version, and whether it has a vector in the space at all."""
+    cosine = np.zeros(len(vers), dtype=np.float32)
+    if meaning.space is None or not index.has_space(meaning.space):
+        return cosine, np.zeros(len(vers), dtype=bool)
+    has_vector = index.with_vector(meaning.space, vers)
+    cosine[has_vector] = index.similarities(meaning.space, meaning.vector, vers[has_vector])
+    return cosine, has_vector
+
+
+def _by_meaning(index: IndexView, meaning: Meaning, candidates: Ints, threshold: float | None) -> Ranking:
+    cosine, member = _cosines(index, meaning, candidates)
+    if threshold is not None:
+        member = member & (cosine >= threshold)
+    found = np.flatnonzero(member)
+    near = cosine[found]
+    return Ranking(candidates[found], near, None, near, np.ones(len(found), dtype=bool))
+
+
+def _chosen(index: IndexView, ranking: Ranking, params: FindParams, window: int, call: CallContext) -> Ints:
+    """The places of the first rows in `ranking`: by relevance, by a field, or in the order of insertion.
+
+    With both a query and `orderBy`, the field orders the most relevant rows of the window.
+    """
+    vers = ranking.vers
+    if ranking.scores is not None:
+        places = index.best(vers, ranking.scores, window)
+        if params.order_by is None:
+            return places
+        vers = np.sort(vers[places])
+    if params.order_by is None:
+        first = index.first_in_insertion(vers, window)
+    else:
+        field = where.FIELD_ALIASES.get(params.order_by, params.order_by)
+        first = index.first_by_field(field, vers, window, descending=params.order == "desc", check=call.check)
+    return np.searchsorted(ranking.vers, first)
+
+
+def rows_of(view: View, ranking: Ranking, places: Ints, query: str | None, *, vectors: bool) -> list[Document]:
+    """Gives the rows of an answer, in the order of `places`, read from the store."""
+    vers = ranking.vers[places]
+    entities = view.versions(vers.tolist())
+    kept = view.vectors([entity.cid for entity in entities]) if vectors else {}
+    words = {} if query is None or ranking.text is None else query_words(query)
+    return [
+        _row(view.index, ranking, place, entity, words, kept.get(entity.cid))
+        for place, entity in zip(places.tolist(), entities, strict=True)
+    ]
+
+
+def _row(
+    index: IndexView, ranking: Ranking, place: int, entity: Entity, words: dict[str, str], vector: bytes | None
+) -> Document:
+    doc = entity.doc
+    row: Document = {
+        "id": entity.id,
+        "score": 1.0 if ranking.scores is None else clamp(ranking.scores[place]),
+        "type": doc["type"],
+        "metadata": doc.get("metadata", {}),
+        "entity": doc if vector is None else {**doc, "vector": Vector(vector)},
+    }
+    row.update((name, doc[name]) for name in ("subtype", "data") if name in doc)
+    in_text = ranking.text is not None and ranking.text[place] > 0
+    in_meaning = ranking.has_vector is not None and bool(ranking.has_vector[place])
+    if in_text and ranking.text is not None:
+        row["textMatches"] = [words[term] for term in index.terms_in(entity.ver, list(words))]
+        row["textScore"] = float(ranking.text[place])
+    if in_meaning and ranking.cosine is not None:
+        row["semanticScore"] = clamp(ranking.cosine[place])
+    if in_text or in_meaning:
+        row["matchSource"] = "both" if in_text and in_meaning else "text" if in_text else "semantic"
+    return row
+
+
+def _anchor(view: View, params: SimilarParams, call: CallContext) -> tuple[Meaning, Entity | None]:
+    """What `similar` is near to, and the entity that it is when it is one."""
+    to: Any = params.to
+    if isinstance(to, TextTarget):
+        vector = call.embedded.vectors.get(to.text)
+        if vector is None or call.embedder_info is None:
+            raise model_unavailable("A text as `to`", call.embedded.reason or "no embedding model serves")
+        return Meaning(unit_of_bytes([vector], len(vector) // 4)[0], current_space(view, call)[0]), None
+    if not isinstance(to, str):
+        numbers = to if isinstance(to, Vector) else Vector.of(to)
+        return given(view, call, numbers.data), None
+    entity = view.entity(to)
+    if entity is None:
+        raise Refusal("EntityNotFoundError", f'There is no entity "{to}" at generation {view.generation}.')
+    space = current_space(view, call)[0]
+    stored = view.vector(entity.cid) if space is not None else None
+    if space is None or stored is None or not view.index.with_vector(space, np.array([entity.ver])).any():
+        raise Refusal(
+            "SemanticLegUnavailableError",
+            f'The entity "{to}" has no vector in the space that this brain searches, so nothing can be near to it.',
+            cure="Wait until its text is embedded, give it a `vector`, or name a `{text}` to be near to.",
+            details={"id": to},
+        )
+    return Meaning(unit_of_bytes([stored], len(stored) // 4)[0], space), entity
+
+
+def _warnings(params: FindParams, legs: Legs, call: CallContext) -> Sequence[str]:
+    if params.query is None or params.vector is not None or legs.meaning is None:
+        return []
+    info = call.embedder_info
+    tokens = info.count_tokens(params.query) if isinstance(info, CountsTokens) else 0
+    if tokens <= QUERY_TOKENS_MAX:
+        return []
+    return [f"query: it has {tokens} word pieces; the meaning leg read the first {QUERY_TOKENS_MAX}."]
+
+
+__all__ = ["PUBLIC", "run_find", "run_similar"]

@@ -35,26 +35,38 @@ _UNSPACED = re.compile(
 
 def document_terms(text: str) -> list[str]:
     """Gives the terms of a text in order, repeats included."""
-    return _terms(text, for_query=False)
+    if text.isascii():
+        return [_word(word) for word in _ASCII_WORDS.findall(text.lower())]
+    terms: list[str] = []
+    for word in _folded_words(text):
+        if word.isascii():
+            terms.append(_word(word))
+        else:
+            terms.extend(_mixed(word, for_query=False))
+    return terms
 
 
 def query_terms(text: str) -> list[str]:
     """Gives the distinct terms to look up for a query, in order of first use."""
-    return list(dict.fromkeys(_terms(text, for_query=True)))
+    return list(query_words(text))
 
 
-def _terms(text: str, *, for_query: bool) -> list[str]:
+def query_words(text: str) -> dict[str, str]:
+    """Gives the distinct terms of a query in order of first use, each with the folded word that it came from."""
+    words: dict[str, str] = {}
+    for word in _folded_words(text):
+        for term in [_word(word)] if word.isascii() else _mixed(word, for_query=True):
+            words.setdefault(term, word if word.isascii() else term)
+    return words
+
+
+def _folded_words(text: str) -> list[str]:
     if text.isascii():
-        return [_word(word) for word in _ASCII_WORDS.findall(text.lower())]
+        return _ASCII_WORDS.findall(text.lower())
     folded = _MARKS.sub("", unicodedata.normalize("NFD", unicodedata.normalize("NFKC", text).casefold()))
     folded = unicodedata.normalize("NFC", folded).replace("\u2019", "'")
-    terms: list[str] = []
-    for word in _WORDS.findall(folded):
-        if word.isascii():
-            terms.append(_word(word))
-        else:
-            terms.extend(_mixed(word, for_query=for_query))
-    return terms
+    found: list[str] = _WORDS.findall(folded)
+    return found
 
 
 def _mixed(word: str, *, for_query: bool) -> list[str]:
