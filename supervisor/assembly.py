@@ -39,7 +39,7 @@ class Assembly:
         observer: Observer,
         version: str,
         tables: Callable[[], KeyTable],
-        standing: Callable[[], Standing] = lambda: Standing("ok", [], []),
+        standing: Callable[[], Standing] = lambda: Standing("ok", []),
         hand_over: Callable[[], dict[str, Any]] = nothing_to_hand_over,
         load_model: Callable[[], Any] = load_embedder,
         trusted: bool = False,
@@ -55,7 +55,7 @@ class Assembly:
             on_writer=self.backfill.wake,
         )
         self.runner = Runner(self.pool, self.embed, clock, on_written=self.backfill.written)
-        lifecycle = Lifecycle(self.pool)
+        lifecycle = Lifecycle(self.pool, clock.now_ms)
         doors = ServerDoors(
             pool=self.pool,
             runner=self.runner,

@@ -181,7 +181,7 @@ class Supervisor:
         if yielding:
             self._observer.observe("supervisor.hands.over")
             self._stop.set()
-        return {"yielding": yielding, "listeners": [address_of(sock) for sock in self._sockets]}
+        return {"yielding": yielding, "listeners": [address_of(sock) for sock in self._sockets if sock.fileno() >= 0]}
 
     async def _linger(self, answerer: Answerer) -> None:
         """Leaves once no client has been there for the linger time; a first client gets as long to come."""
@@ -230,7 +230,6 @@ class Supervisor:
         slots = self._spawner.fleet.workers.values() if self._spawner else ()
         workers = [_worker(worker, seats.pop(worker.pid, None) if worker.pid else None) for worker in slots]
         workers.extend(_guest(seat) for seat in seats.values() if seat.peer.kind not in PASSING_KINDS)
-        listeners = [address_of(sock) for sock in self._sockets if sock.fileno() >= 0]
         status = self._status
         if (
             status == "ok"
@@ -238,7 +237,7 @@ class Supervisor:
             and any(worker.state is not f.State.LIVE for worker in self._spawner.fleet.workers.values())
         ):
             status = "degraded"
-        return Standing(status, workers, listeners, self._keys.trouble)
+        return Standing(status, workers, self._keys.trouble)
 
 
 FIRST_CLIENT_S = 10.0

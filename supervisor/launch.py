@@ -6,24 +6,16 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import trio
 
+from contract.version import VERSION
 from engine.clock import Clock, SystemClock
 from supervisor.config import Config, Origin
 from supervisor.exits import Exit, StartRefusal
 from supervisor.observe import ErrLog, Level, Observer
 from supervisor.watch import KeyWatch, mint_first
-
-
-def product_version() -> str:
-    """The installed version of the distribution."""
-    try:
-        return version("brainy-fleet")
-    except PackageNotFoundError:
-        return "0.0.0"
 
 
 def launch(configure: Callable[[], Config], on_ready: Callable[[list[str]], None] = lambda addresses: None) -> Exit:
@@ -36,9 +28,7 @@ def launch(configure: Callable[[], Config], on_ready: Callable[[list[str]], None
         from supervisor.boot import Supervisor
 
         keys = prepare_keys(config, clock, observer)
-        supervisor = Supervisor(
-            config, clock=clock, observer=observer, version=product_version(), keys=keys, on_ready=on_ready
-        )
+        supervisor = Supervisor(config, clock=clock, observer=observer, version=VERSION, keys=keys, on_ready=on_ready)
         return trio.run(supervisor.run)
     except StartRefusal as refusal:
         return say(refusal)

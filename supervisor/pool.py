@@ -18,6 +18,8 @@ import trio
 
 from contract.refusals import Refusal
 from engine.clock import Clock
+from engine.disk import Disk
+from engine.lease import FOLDER, UnreadableError, locked, read_lock, writer_lives
 from engine.store import Store
 from supervisor import residency as r
 from supervisor.config import WriterMode
@@ -92,6 +94,7 @@ class Pool:
         self._clock = clock
         self._observer = observer
         self._on_writer = on_writer
+        self._disk = Disk()
         self._slots: dict[str, Slot] = {}
         self._doing = trio.CapacityLimiter(OPENINGS_MAX)
         self.claims_allowed = True
@@ -182,9 +185,13 @@ class Pool:
 
     def _refuse_held(self, slot: Slot) -> None:
         """Refuses early while another process holds the lease, so that a refused write does not empty the reader."""
-        block = slot.open_store().writer_block()
-        if block.get("refused") == "BRAINY_WRITER_LOCKED":
-            raise self._told(slot, locked(block))
+        folder = slot.path / FOLDER
+        if writer_lives(folder, self._disk):
+            try:
+                record = read_lock(folder, self._disk)
+            except UnreadableError:
+                record = None
+            raise self._told(slot, locked(record))
 
     def _told(self, slot: Slot, refusal: Refusal) -> Refusal:
         self._observer.observe("lease.refused", Level.WARN, brain=slot.name, refusal=refusal.name)
@@ -338,16 +345,6 @@ class Pool:
             "floored": self.budget.floored,
             "overridden": self.budget.overridden,
         }
-
-
-def locked(block: Mapping[str, Any]) -> Refusal:
-    """The refusal of a write while another process holds the lease, from a reader's writer block."""
-    holder = block.get("holder") or {}
-    return Refusal(
-        "BRAINY_WRITER_LOCKED",
-        f"Process {holder.get('pid')} on {holder.get('hostname')} holds the writer lease of this brain.",
-        details={"holder": dict(holder)},
-    )
 
 
 def close_store(store: Store, *, keep_lease: bool) -> None:

@@ -38,7 +38,6 @@ class Standing:
 
     status: str
     workers: list[dict[str, Any]]
-    listeners: list[str]
     keys_trouble: str | None = None
 
 
@@ -94,7 +93,6 @@ class ServerDoors:
                 "rssBytes": self._process.memory_info().rss,
             },
             "workers": standing.workers,
-            "listeners": standing.listeners,
             "model": self._model(),
             "keys": keys if standing.keys_trouble is None else {**keys, "warning": standing.keys_trouble},
         }
@@ -102,7 +100,7 @@ class ServerDoors:
     def _model(self) -> dict[str, Any]:
         info = self._embed.info
         if info is None:
-            return {"state": self._embed.state.value, "reason": self._embed.reason}
+            return {"state": self._embed.state.value, "reason": self._embed.reason or "loading"}
         return {"state": self._embed.state.value, "name": info.model, "dimensions": info.dimensions}
 
     async def attach(self, arrival: Arrival) -> Mapping[str, Any]:

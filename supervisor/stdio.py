@@ -15,6 +15,7 @@ from typing import NoReturn
 
 from supervisor.exits import Exit, StartRefusal
 from supervisor.snippets import CLIENTS, Reach
+from supervisor.stores import check_store
 
 STORE = Path("brain")
 START_S = 15.0
@@ -61,22 +62,11 @@ def _print_config(arguments: list[str]) -> int:
     return Exit.OK
 
 
-def check_store(store: Path) -> None:
-    """Refuses unless the folder is a store by its manifest; the engine looks closer when it opens it (A-RUN-07)."""
-    if (store / "manifest.json").is_file() and (store / "store.db").is_file():
-        return
-    if not store.exists():
-        message, code = f"there is no store at ./{store}.", Exit.NO_STORE
-    else:
-        message, code = f"./{store} is not a store: it has no manifest.json and store.db.", Exit.STORE_UNSERVABLE
-    raise StartRefusal("StoreNotFoundError", message, "Create one: brainy init", code)
-
-
 def reach_supervisor(store: Path) -> str:
     """The address of the supervisor of this store, one that runs or one started now."""
     from ipc.endpoint import EndpointError, address_of, runtime_dir, serving, socket_path
 
-    check_store(store)
+    check_store(store, "Create one: brainy init", look_inside=True)
     try:
         runtime_dir(create=True)
         link = socket_path(store)

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from contract.version import VERSION
 from supervisor.exits import StartRefusal
 
 COMMANDS = {
@@ -61,7 +62,7 @@ class Commands(click.Group):
     epilog=EXIT_HELP,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-@click.version_option(package_name="brainy-fleet", prog_name="brainy")
+@click.version_option(VERSION, prog_name="brainy")
 @click.pass_context
 def cli(ctx: click.Context) -> None:
     """A knowledge engine: without a command, serves the brain in ./brain on a free port of this machine."""

@@ -61,11 +61,11 @@ def configure(
     listens: tuple[str, ...], brains: tuple[str, ...], writer: str, workers: tuple[str, ...], cleartext: tuple[str, ...]
 ) -> c.Config:
     """The configuration of these options and the environment; StartRefusal for what cannot be served."""
-    from supervisor.cli.stores import check_store
+    from supervisor.stores import check_store
 
     named = c.parse_brains(brains)
     if not named:
-        check_store(c.LONE_BRAIN, "Create one: brainy init, or name one: --brain NAME=PATH")
+        check_store(c.LONE_BRAIN, "Create one: brainy init, or name one: --brain NAME=PATH", look_inside=True)
         named = {"brain": c.LONE_BRAIN}
     for name, path in named.items():
         check_store(path, f"Create it: brainy init {path}, or correct --brain {name}=PATH")

@@ -13,10 +13,10 @@ from supervisor.exits import Exit
 def start() -> Exit:
     """Serves until a signal; without a store it refuses, naming `brainy init`, and creates nothing (A-RUN-05,
     A-RUN-06)."""
-    from supervisor.cli.stores import check_store
     from supervisor.launch import launch
+    from supervisor.stores import check_store
 
-    check_store(c.LONE_BRAIN, "Create one: brainy init")
+    check_store(c.LONE_BRAIN, "Create one: brainy init", look_inside=True)
     path = c.keys_path(os.environ, Path.home())
 
     def ready(addresses: list[str]) -> None:

@@ -55,7 +55,7 @@ def test_how_far_an_address_reaches(host: str, reach: c.Exposure) -> None:
 
 def test_cleartext_to_the_world_takes_its_own_word() -> None:
     wide = [c.Listen("0.0.0.0", 80)]
-    with pytest.raises(StartRefusal, match="--cleartext 0.0.0.0:80"):
+    with pytest.raises(StartRefusal, match=r"--cleartext 0\.0\.0\.0:80"):
         c.check_cleartext(wide, [])
     assert len(c.check_cleartext(wide, ["0.0.0.0:80"])) == 1
     assert len(c.check_cleartext([c.Listen("10.0.0.1", 80)], [])) == 1
