@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 import trio
+import zmq
 
 from contract.limits import LINK_BEAT_INTERVAL_S, LINK_BYE_WAIT_MS_MAX
 from ipc.desk import Desk, Settings
-from ipc.endpoint import Endpoint
+from ipc.endpoint import Endpoint, EndpointError, EndpointFault
 from ipc.link import Handler
 from ipc.pump import RouterPump
 from ipc.sockets import Monitor, make_context, router
@@ -41,8 +42,8 @@ class Answerer:
     async def run(self, task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED) -> None:
         """Binds, reports the address, and answers until it is cancelled; then the socket and its names are gone.
 
-        Raises EndpointError if the folder is not safe or the name is taken. Calls in flight at the cancellation are
-        cancelled; `drain` first if they are to be answered.
+        Raises EndpointError if the folder is not safe, or the name is taken or cannot be bound. Calls in flight at the
+        cancellation are cancelled; `drain` first if they are to be answered.
         """
         try:
             self.endpoint.claim()
@@ -54,17 +55,26 @@ class Answerer:
     async def _serve(self, task_status: trio.TaskStatus[str]) -> None:
         monitor = Monitor(self._context, self._socket, self._connection_ended)
         try:
-            self._socket.bind(self.endpoint.address)
-            async with trio.open_nursery() as nursery:
-                self.desk.open(nursery)
-                nursery.start_soon(run_pump, self._pump)
-                nursery.start_soon(run_pump, monitor)
-                nursery.start_soon(self._beat)
-                nursery.start_soon(self._find_the_gone)
-                task_status.started(self.endpoint.address)
+            self._bind()
+            try:
+                async with trio.open_nursery() as nursery:
+                    self.desk.open(nursery)
+                    for task in (self._beat, self._find_the_gone):
+                        nursery.start_soon(task)
+                    for pump in (self._pump, monitor):
+                        nursery.start_soon(run_pump, pump)
+                    task_status.started(self.endpoint.address)
+            finally:
+                self.endpoint.release()
         finally:
             monitor.close()
-            self.endpoint.release()
+
+    def _bind(self) -> None:
+        try:
+            self._socket.bind(self.endpoint.address)
+        except zmq.ZMQError as error:
+            text = f"{self.endpoint.path} cannot be bound: {error}. Look at the folder, or set BRAINY_RUNTIME_DIR."
+            raise EndpointError(EndpointFault.UNBINDABLE, text) from error
 
     async def drain(self, wait_s: float) -> int:
         """Refuses new calls, waits at most `wait_s` for those in flight, then says Bye and lets the answers be read.

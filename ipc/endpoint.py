@@ -34,6 +34,7 @@ class EndpointFault(StrEnum):
     FOLDER_UNSAFE = "folderUnsafe"
     PATH_TOO_LONG = "pathTooLong"
     IN_USE = "inUse"
+    UNBINDABLE = "unbindable"
 
 
 class EndpointError(Exception):

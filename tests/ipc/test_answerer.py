@@ -152,6 +152,21 @@ def test_garbled_message_of_a_known_worker_ends_its_connection_and_its_calls(tmp
     trio.run(main)
 
 
+def test_headers_out_of_place_are_counted_and_change_nothing(tmp_path):
+    async def main() -> None:
+        async with hall(tmp_path) as it:
+            raw = it.raw()
+            await raw.greet()
+            await raw.say(HELLO)
+            await raw.say(Drain())
+            await raw.call(1)
+            assert isinstance((await raw.hear())[0], Answer)
+            assert it.desk.counters["unexpected"] == 2
+            assert (len(it.desk.seats()), it.desk.draining) == (1, False)
+
+    trio.run(main)
+
+
 def test_stranger_that_talks_and_does_not_read_fills_nothing(tmp_path):
     async def main() -> None:
         async with hall(tmp_path) as it:
@@ -403,3 +418,12 @@ def test_names_are_gone_after_the_end_and_a_taken_name_is_refused(tmp_path):
         assert list((tmp_path / "run").iterdir()) == []
 
     trio.run(main)
+
+
+def test_name_that_cannot_be_bound_is_refused_by_name(tmp_path):
+    endpoint = Endpoint(tmp_path / "run", os.getpid())
+    (tmp_path / "run").mkdir(mode=0o700)
+    endpoint.path.mkdir()
+    stage = Stage()
+    with pytest.raises(EndpointError, match="cannot be bound"):
+        trio.run(Answerer(stage.handle, endpoint, stage.settings()).run)

@@ -185,6 +185,31 @@ def test_call_that_does_not_fit_its_frame_is_refused_here_and_the_link_lives(kin
 
 
 @every_link
+def test_answer_that_does_not_fit_its_frame_is_a_named_refusal(kind, folder, monkeypatch):
+    async def scenario(scene: Scene) -> None:
+        monkeypatch.setattr("ipc.frames.BODY_BYTES_MAX", 1999)
+        assert (await ask(scene.link, "large")).refusal["name"] == "AnswerTooLargeError"
+        monkeypatch.setattr("ipc.frames.BODY_BYTES_MAX", 2000)
+        assert (await ask(scene.link, "large")).refusal is None
+
+    play(kind, folder, scenario)
+
+
+@every_link
+def test_beats_tell_both_ends_about_each_other_p_fleet_09(kind, folder, monkeypatch):
+    for module in ("answerer", "caller", "link_memory"):
+        monkeypatch.setattr(f"ipc.{module}.LINK_BEAT_INTERVAL_S", 0.01)
+
+    async def scenario(scene: Scene) -> None:
+        await scene.loop.until(lambda: scene.link.caller.engine_state == "degraded")
+        await scene.loop.until(lambda: scene.desk.seats()[0].rss_bytes > 1_000_000)
+        assert scene.desk.seats()[0].state == "open"
+        assert scene.link.counters["silent"] == 0
+
+    play(kind, folder, scenario, state=lambda: "degraded")
+
+
+@every_link
 def test_no_call_of_eight_tasks_stalls(kind, folder):
     async def scenario(scene: Scene) -> None:
         end = time.monotonic() + 0.7

@@ -47,6 +47,8 @@ class Stage:
             return refused(call.id, 1.5, Refusal("ForbiddenError", "Not yours.", details={"scope": "read"})), b""
         if call.door == "odd":
             return refused(call.id, 1.5, Refusal("ForbiddenError", "Not yours.", details={"big": 2**70})), b""
+        if call.door == "large":
+            return Answer(id=call.id, ms=1.0), b"z" * 2000
         if call.door == "other":
             return Answer(id=call.id + 1, ms=0.0), body
         if call.door == "hang":
