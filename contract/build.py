@@ -1,6 +1,6 @@
 """`python -m contract.build [--check]`: write every generated file, or compare each byte for byte and name what drifts.
 
-The teaching lines are joined here and never read at run time. All surfaces but the first are made from the JSON document.
+The teaching lines are joined here and never read at run time. All surfaces but the first come from the JSON document.
 """
 
 import argparse

@@ -4,13 +4,16 @@ The schemas have no references and no alternatives at the root of an input, whic
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, Literal
 
+from contract.door_search import door_find
 from contract.limits import DOOR_FIND_LIMIT_MAX
-from contract.reading import doors_of, full_name, refusal_schema
+from contract.reading import doors_of, full_name, refusal_schema, tool_name
 from contract.refusals import Refusal
 from contract.vocabulary import nearest
+
+__all__ = ["description", "door_describe", "door_find", "input_schema", "listing", "tool_doors", "tool_name", "tools"]
 
 Json = dict[str, Any]
 Detail = Literal["full", "compact"]
@@ -19,13 +22,6 @@ FIND_TOOL = "door_find"
 DESCRIBE_TOOL = "door_describe"
 DESCRIPTION_BYTES_MAX = 1800
 _COMPACT_ENUM_MAX = 12
-_SINGULAR = {"accords": "accord"}
-
-
-def tool_name(door: Json) -> str:
-    """`vfs_read_file` for `vfs.readFile`."""
-    parts = [_SINGULAR.get(door["namespace"], door["namespace"])] if "namespace" in door else []
-    return "_".join(re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", part).lower() for part in [*parts, door["name"]])
 
 
 def tools(contract: Json, detail: Detail = "full") -> list[Json]:
@@ -137,18 +133,27 @@ def _compact(tool: Json) -> Json:
     }
 
 
-def _bare(schema: Any, named: bool = False) -> Any:  # noqa: ANN401 - any JSON
-    """`schema` without descriptions, bounds and long closed sets, which door_describe tells in full."""
-    if isinstance(schema, list):
-        return [_bare(item) for item in schema]
-    if not isinstance(schema, dict):
-        return schema
-    if named:
-        return {name: _bare(value) for name, value in schema.items()}
-    if len(schema.get("enum", ())) > _COMPACT_ENUM_MAX:
-        return {"type": "string"}
-    kept = ("type", "enum", "properties", "required", "items", "anyOf", "additionalProperties")
-    return {key: _bare(schema[key], key == "properties") for key in kept if key in schema}
+def _bare(schema: Json) -> Json:
+    """An input schema with the names, types and short closed sets of the call; door_describe tells the rest."""
+    properties = {
+        name: _bare_body(value) if name == "body" else _bare_type(value) for name, value in schema["properties"].items()
+    }
+    return {"type": "object", "properties": properties, "required": schema["required"]}
+
+
+def _bare_body(schema: Json) -> Json:
+    found: Json = {
+        "type": "object",
+        "properties": {name: _bare_type(value) for name, value in schema["properties"].items()},
+    }
+    return found | ({"required": schema["required"]} if "required" in schema else {})
+
+
+def _bare_type(schema: Json) -> Json:
+    """The type alone, with its closed set when that is short; {} where several types are taken."""
+    if "enum" in schema:
+        return {"enum": schema["enum"]} if len(schema["enum"]) <= _COMPACT_ENUM_MAX else {"type": "string"}
+    return {"type": schema["type"]} if "type" in schema else {}
 
 
 def _search_tools() -> list[Json]:
@@ -226,98 +231,6 @@ def _search_tool(name: str, title: str, text: str, properties: Json, required: l
             "openWorldHint": False,
         },
     }
-
-
-# A word's weight by where it stands.
-_NAME_WEIGHT, _TITLE_WEIGHT, _TEACHING_WEIGHT, _SUMMARY_WEIGHT = 4.0, 3.0, 2.0, 1.5
-_COMMON_WORDS = frozenset(
-    [
-        "a",
-        "an",
-        "and",
-        "are",
-        "as",
-        "at",
-        "by",
-        "do",
-        "for",
-        "from",
-        "how",
-        "i",
-        "in",
-        "is",
-        "it",
-        "me",
-        "my",
-        "of",
-        "on",
-        "one",
-        "or",
-        "that",
-        "the",
-        "this",
-        "to",
-        "use",
-        "what",
-        "when",
-        "which",
-        "with",
-    ]
-)
-
-
-def _words(text: str) -> list[str]:
-    split = re.sub(r"(?<=[a-z0-9])([A-Z])", r" \1", text).lower()
-    return [_stem(word) for word in re.findall(r"[a-z0-9]+", split) if word not in _COMMON_WORDS]
-
-
-def _stem(word: str) -> str:
-    for ending in ("ing", "ies", "es", "ed", "s"):
-        if word.endswith(ending) and len(word) - len(ending) >= 3:
-            return word[: -len(ending)] + ("y" if ending == "ies" else "")
-    return word
-
-
-def door_find(contract: Json, task: str, limit: int = 5) -> Json:
-    """The doors that fit `task` best: `{doors: [{tool, name, summary, teaching, score}]}`. Ties keep the contract's order.
-
-    A word counts for each field it stands in, the more the fewer doors have it; built doors win over later ones.
-    """
-    doors = doors_of(contract)
-    fields = [_weighted_words(door) for door in doors]
-    asked = list(dict.fromkeys(_words(task[:1000])))
-    having = {word: sum(word in weights for weights in fields) for word in asked}
-    scored = []
-    for place, (door, weights) in enumerate(zip(doors, fields, strict=True)):
-        score = sum(weights.get(word, 0.0) / having[word] ** 0.5 for word in asked if having[word])
-        score *= 1.0 if door["disposition"] == "native" else 0.5
-        if score > 0:
-            scored.append((-score, place, door))
-    rows = [
-        {
-            "tool": tool_name(door),
-            "name": full_name(door),
-            "summary": door["summary"],
-            "teaching": door["teaching"],
-            "score": round(-score, 4),
-        }
-        for score, _, door in sorted(scored, key=lambda row: row[:2])[:limit]
-    ]
-    return {"doors": rows}
-
-
-def _weighted_words(door: Json) -> Mapping[str, float]:
-    weights: dict[str, float] = {}
-    places = (
-        (full_name(door), _NAME_WEIGHT),
-        (door["title"], _TITLE_WEIGHT),
-        (door["teaching"], _TEACHING_WEIGHT),
-        (door["summary"], _SUMMARY_WEIGHT),
-    )
-    for text, weight in places:
-        for word in set(_words(text)):
-            weights[word] = weights.get(word, 0.0) + weight
-    return weights
 
 
 def door_describe(contract: Json, name: str) -> Json:

@@ -1,5 +1,7 @@
 """Prose for newcomers from the contract document: /agent, /llms.txt, and the default MCP instructions. Pure."""
 
+# ruff: noqa: E501 - prose is wrapped for those who read it, not for this file
+
 from typing import Any
 
 from contract.reading import doors_of, full_name

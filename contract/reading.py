@@ -1,9 +1,12 @@
 """Reading of the contract document, for every emitter and for the workers. Nothing here knows a declaration."""
 
+import re
 from typing import Any
 
 Json = dict[str, Any]
 
+# Namespaces whose tools read better in the singular.
+_SINGULAR = {"accords": "accord"}
 _LAYERS = ("engine", "accords", "policy", "memory", "lang")
 
 
@@ -15,6 +18,12 @@ def doors_of(contract: Json) -> list[Json]:
 def full_name(door: Json) -> str:
     """`vfs.readFile`, or the bare name."""
     return f"{door['namespace']}.{door['name']}" if "namespace" in door else str(door["name"])
+
+
+def tool_name(door: Json) -> str:
+    """`vfs_read_file` for `vfs.readFile`."""
+    parts = [_SINGULAR.get(door["namespace"], door["namespace"])] if "namespace" in door else []
+    return "_".join(re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", part).lower() for part in [*parts, door["name"]])
 
 
 def refusal_schema() -> Json:

@@ -21,7 +21,7 @@ def committed_contract() -> Json:
 
 @cache
 def served_contract() -> Json:
-    """The document as it is served: `builtAt` is when this copy was installed, so that two answers of one build are equal."""
+    """The document as it is served: `builtAt` is when this copy was installed, so one build always answers the same."""
     with as_file(files("contract").joinpath(_NAME)) as path:
         built_at = datetime.fromtimestamp(int(path.stat().st_mtime), UTC)
     return {**committed_contract(), "builtAt": built_at.strftime("%Y-%m-%dT%H:%M:%SZ")}
