@@ -46,7 +46,8 @@ def _generation(store: Store, as_of: int | str | None, now_ms: int) -> int | Non
             details={"asOf": as_of, "nowMs": now_ms},
         )
     with store.view() as view:
-        return view.resolve(at_ms)
+        at: int = view.resolve(at_ms)
+        return at
 
 
 def instant_ms(text: str) -> int:
