@@ -137,8 +137,8 @@ class Writing:
         return result.outcomes
 
     def _recover(self) -> Refusal | None:
-        """After a failed COMMIT: open the file anew, read its head, and fold the log in, which proves that the disk takes
-        writes again. The refusal when it does not yet."""
+        """After a failed COMMIT: open the file anew, read its head, and fold the log in, which proves that the disk
+        takes writes again. The refusal when it does not yet."""
         path = self._setting.path
         try:
             self._disk.hit("reopen.head")
@@ -215,30 +215,29 @@ class Writing:
         """See `Store.close`. A fenced or distrusted writer leaves the log and the lease as they are."""
         with self._turn:
             self.stopped = True
-            if self._fenced or self._distrusted:
+            if not self._may_leave_in_order():
                 self.connection.close(True)
                 self.lease.abandon()
                 return
-            if fold:
-                self._fold_and_close()
-            else:
-                self.connection.close(True)
+            self._close_connection(fold)
             self._disk.hit("close.flushed")
             self.lease.release(self.state.head)
 
-    def _fold_and_close(self) -> None:
-        """Fold the log in and let SQLite remove it, unless a reader without locks is attached."""
-        guard = None
+    def _may_leave_in_order(self) -> bool:
+        if self._fenced or self._distrusted:
+            return False
         try:
             epoch = self.connection.execute("SELECT v FROM meta WHERE k='epoch'").fetchone()
-            self._fenced = epoch is None or epoch[0] != self.state.epoch
-            if not self._fenced:
-                guard = self._disk.try_lock(self._setting.path / FOLDER / READERS, shared=False)
+        except apsw.Error:
+            return False
+        return epoch is not None and epoch[0] == self.state.epoch
+
+    def _close_connection(self, fold: bool) -> None:
+        """Fold the log in and let SQLite remove it, unless a reader without locks is attached."""
+        guard = self._disk.try_lock(self._setting.path / FOLDER / READERS, shared=False) if fold else None
+        try:
             if guard is not None:
                 self.connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
-        except (apsw.Error, OSError):
-            self._distrusted = True
-        try:
             self.connection.close(True)
         finally:
             if guard is not None:
