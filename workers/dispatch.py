@@ -10,7 +10,7 @@ measures time.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -19,7 +19,8 @@ from contract.codec import Media, decode, encode, splice_meta
 from contract.door import Door, Effect
 from contract.limits import CALL_TIMEOUT_MS_DEFAULT, CALL_TIMEOUT_MS_MAX
 from contract.refusals import CATALOGUE, Refusal
-from ipc.link import Link, Reply
+from ipc.frames import LinkMedia
+from ipc.link import Reply
 
 IDEMPOTENCY_FIELD = "idempotencyKey"
 # A refusal whose name this worker does not know (a supervisor newer than it) is the server's fault.
@@ -121,7 +122,28 @@ def begin(request: Request, new_key: Callable[[], str]) -> Call:
     )
 
 
-def submit(link: Link, call: Call) -> Awaitable[Reply]:
+class Calls(Protocol):
+    """The part of `ipc.link.Link` that a transport needs to make calls."""
+
+    async def call(
+        self,
+        *,
+        door: str,
+        brain: str | None,
+        credential: str | None,
+        peer: str | None,
+        body: bytes,
+        media: LinkMedia,
+        timeout_ms: int,
+        key: str | None,
+        effect: Effect,
+        transport: str,
+    ) -> Reply:
+        """See `ipc.link.Link.call`."""
+        ...
+
+
+def submit(link: Calls, call: Call) -> Awaitable[Reply]:
     """Send a checked call over the link. The awaitable never raises but cancellation, which cancels the call."""
     return link.call(**{field: getattr(call, field) for field in Call.__struct_fields__})
 

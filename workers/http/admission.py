@@ -13,12 +13,10 @@ import msgspec
 from contract.codec import encode
 from contract.door import Effect
 from contract.refusals import Refusal
-from ipc.link import Link, Reply
-from workers.dispatch import Call, submit, timeout_ms_of
+from contract.server import LINK_ADMIT, LINK_HEALTH
+from ipc.link import Reply
+from workers.dispatch import Call, Calls, submit, timeout_ms_of
 
-ADMIT = "server.admit"
-# Judges the credential and nothing else, for what has no door of its own.
-WHO = "server.health"
 # The full order of checks still runs on the call itself; the reuse only spares a round trip between two large bodies.
 REUSE_S = 1.0
 REMEMBERED_MAX = 1024
@@ -45,7 +43,7 @@ class NotAdmittedError(Exception):
 class Admissions:
     """Asks `server.admit` and remembers successes by digest for `REUSE_S`; only successes, and a bounded number."""
 
-    def __init__(self, link: Link, monotonic: Callable[[], float]) -> None:
+    def __init__(self, link: Calls, monotonic: Callable[[], float]) -> None:
         self._link = link
         self._monotonic = monotonic
         self._until: OrderedDict[bytes, float] = OrderedDict()
@@ -68,7 +66,8 @@ class Admissions:
 
 def _call(ask: Ask) -> Call:
     return Call(
-        door=WHO if ask.door is None else ADMIT,
+        # Health judges the credential and nothing else: for what has no door of its own.
+        door=LINK_HEALTH if ask.door is None else LINK_ADMIT,
         brain=ask.brain,
         credential=ask.credential,
         peer=ask.peer,

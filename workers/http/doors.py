@@ -7,6 +7,7 @@ import msgspec
 from contract.codec import Media
 from contract.door import Door
 from contract.refusals import Refusal
+from contract.server import JSONL_DOORS, JSONL_MEDIA_TYPE
 from workers.dispatch import Request
 from workers.http.exchange import Answer, Exchange
 from workers.http.front import TRANSPORT, Front, Target, ask_of
@@ -14,6 +15,7 @@ from workers.http.head import body_media, media_type, timeout_ms
 from workers.http.query import query_params
 from workers.routes import Match
 
+JSONL_FORMAT = "jsonl"
 QUERY_METHODS = frozenset({"GET", "DELETE"})
 
 
@@ -30,11 +32,12 @@ class DoorTarget(msgspec.Struct, frozen=True):
         head, door = exchange.head, self.door
         ask = ask_of(exchange, door.full_name, match.brain)
         kind = media_type(head)
-        if kind is not None and exchange.announces_body:
+        lines_field = JSONL_DOORS.get(door.full_name) if kind == JSONL_MEDIA_TYPE else None
+        if kind is not None and lines_field is None and exchange.announces_body:
             body_media(kind)
-        body = await front.read_body(exchange, ask)
+        body = await front.read_body(exchange, ask, always_admit=lines_field is not None)
         params: dict[str, object] = {}
-        if door.method in QUERY_METHODS:
+        if door.method in QUERY_METHODS or lines_field is not None:
             params = query_params(door, head.query)
         elif head.query:
             raise Refusal("ValidationError", f"{door.full_name} takes its parameters in the body, not in the query.")
@@ -42,7 +45,12 @@ class DoorTarget(msgspec.Struct, frozen=True):
             raise Refusal("ValidationError", f"{door.full_name} takes its parameters in the query, not in a body.")
         for name in match.params.keys() & params.keys():
             raise Refusal("ValidationError", f"`{name}` stands in the path and again in the query.")
-        media: Media = body_media(kind) if body else "json"
+        media: Media = "json"
+        if lines_field is not None:
+            params |= {lines_field: _text(body), "format": JSONL_FORMAT}
+            body = b""
+        elif body:
+            media = body_media(kind)
         reply = await front.run(
             exchange,
             Request(
@@ -60,3 +68,13 @@ class DoorTarget(msgspec.Struct, frozen=True):
             ),
         )
         return front.answer_of(exchange, reply)
+
+
+def _text(body: bytes) -> str:
+    """A JSON Lines body as text; each line is judged by the door."""
+    try:
+        return body.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise Refusal(
+            "UndecodableBodyError", f"The body is not UTF-8 at byte {error.start}.", details={"offset": error.start}
+        ) from error

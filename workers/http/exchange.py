@@ -47,7 +47,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 class Exchange:
     """One request and the way to answer it. `media` is the encoding of the answer, refusals included."""
 
-    __slots__ = ("_connection", "_send", "_version", "body", "head", "media", "watch")
+    __slots__ = ("_connection", "_scheme", "_send", "_version", "body", "head", "media", "watch")
 
     def __init__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         self.watch = Stopwatch(monotonic)
@@ -55,8 +55,14 @@ class Exchange:
         self.body = Body(receive)
         self.media: Media = "json"
         self._send = send
+        self._scheme: str = scope["scheme"]
         self._version: str = scope["http_version"]
         self._connection: Connection | None = scope.get("state", {}).get("connection")
+
+    @property
+    def base_url(self) -> str:
+        """The address by which the caller reached this listener."""
+        return f"{self._scheme}://{self.head.fields['host'][0]}"
 
     async def send(self, answer: Answer) -> None:
         """Send the answer.

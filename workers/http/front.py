@@ -11,8 +11,8 @@ from typing import Protocol
 
 from contract.limits import ADMIT_BODY_BYTES_MAX, BODY_BYTES_MAX
 from contract.refusals import Refusal
-from ipc.link import Link, Reply
-from workers.dispatch import Call, Request, begin, finish, refused, submit
+from ipc.link import Reply
+from workers.dispatch import Call, Calls, Request, begin, finish, refused, submit
 from workers.http.admission import Admissions, Ask, unauthenticated
 from workers.http.body import CallerGoneError
 from workers.http.exchange import Answer, Exchange
@@ -26,7 +26,7 @@ CHALLENGE = ("www-authenticate", 'Bearer realm="brainy"')
 class Front:
     """The worker's services, handed to every target."""
 
-    def __init__(self, link: Link, admissions: Admissions, new_key: Callable[[], str]) -> None:
+    def __init__(self, link: Calls, admissions: Admissions, new_key: Callable[[], str]) -> None:
         self.link = link
         self.admissions = admissions
         self._new_key = new_key

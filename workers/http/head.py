@@ -173,7 +173,7 @@ def media_type(head: Head) -> str | None:
 def body_media(kind: str | None, served: Iterable[str] = MEDIA_OF_TYPE) -> Media:
     """The codec of a body that is not empty; `UnsupportedMediaTypeError` lists what is served."""
     media = MEDIA_OF_TYPE.get(kind or "")
-    if media is None or kind not in served:
+    if media is None or kind is None or kind not in served:
         given = "none" if kind is None else repr(kind[:200])
         raise Refusal(
             "UnsupportedMediaTypeError",

@@ -63,7 +63,7 @@ class HttpServer:
     """Accepts on the listeners and serves `app` on each connection until `drain`."""
 
     def __init__(self, app: App) -> None:
-        self._app = ASGIWrapper(app)
+        self._app = ASGIWrapper(app)  # type: ignore[arg-type]  # our scopes are plain dicts
         self._config = hypercorn_config()
         self._context = WorkerContext(None)
         self._servers: list[asyncio.Server] = []

@@ -115,7 +115,7 @@ def _stray(door: Door, name: str) -> Refusal:
     return Refusal(
         "ValidationError",
         f"{name[:100]!r} is not an argument of {door.tool}.",
-        cure=f"Its arguments are {', '.join([BRAIN, *door.path_params, BODY])}; ask door_describe for the fields of `body`.",
+        cure=f"It takes {', '.join([BRAIN, *door.path_params, BODY])}; ask door_describe for the fields of `body`.",
         door=door.full_name,
     )
 

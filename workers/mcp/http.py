@@ -50,7 +50,7 @@ def _unsupported(version: str, incoming: Incoming) -> RpcError:
     supported = [REVISION]
     return RpcError(
         Code.INVALID_REQUEST,
-        f"UnsupportedProtocolVersionError: MCP-Protocol-Version {version[:100]!r} is not served; this server speaks {REVISION}.",
+        f"UnsupportedProtocolVersionError: MCP-Protocol-Version {version[:100]!r} is not served, only {REVISION} is.",
         {"name": "UnsupportedProtocolVersionError", "requested": version[:100], "supported": supported},
         incoming.id,
     )

@@ -10,9 +10,19 @@ from collections.abc import Awaitable, Mapping
 from typing import Any, Protocol
 
 import msgspec
-from contract.server import RESOURCES, ResourceTemplate
 
 from contract.codec import encode
+from contract.door import Disposition
+from contract.doors import DOORS
+from contract.server import (
+    MCP_LIST_DOOR,
+    MCP_META_PREFIX,
+    MCP_READ_DOOR,
+    MCP_SKILLS_PATH,
+    MCP_TEMPLATES,
+    MCP_URI_PREFIX,
+    McpTemplate,
+)
 from ipc.link import Reply
 from workers.mcp.caller import Caller
 from workers.mcp.jsonrpc import Code, RpcError, one_line
@@ -20,9 +30,9 @@ from workers.mcp.skills import about
 from workers.routes import BRAIN_GRAMMAR, percent_decoded
 
 JSON_TYPE = "application/json"
-META = "brainy/resources"
+META = f"{MCP_META_PREFIX}resources"
 ABSENT = "ENOENT"
-_SCHEME = "brainy://"
+SKILLS_URI = f"{MCP_URI_PREFIX}skills/"
 _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 
 
@@ -51,8 +61,8 @@ class Resources:
         brains = await self._brains(caller)
         if len(brains) != 1:
             return encode({"resources": [], "_meta": {META: {"outcome": "notOneBrain", "brains": brains}}}, "json")
-        document = {"path": RESOURCES.skills_root, "recursive": True, "includeContent": True}
-        reply = await self._read(RESOURCES.list_door, brains[0], document, caller)
+        document = {"path": MCP_SKILLS_PATH, "recursive": True, "includeContent": True}
+        reply = await self._read(MCP_LIST_DOOR, brains[0], document, caller)
         if reply.refusal is not None:
             if _is_absent(reply.refusal):
                 return b'{"resources":[]}'
@@ -71,7 +81,7 @@ class Resources:
                 "description": template.description,
                 "mimeType": JSON_TYPE,
             }
-            for template in RESOURCES.templates
+            for template in offered_templates()
         ]
         return encode({"resourceTemplates": found}, "json")
 
@@ -80,26 +90,24 @@ class Resources:
 
         Raises `RpcError`: -32602 for an URI that is refused, -32002 for one that is not there.
         """
-        if uri.startswith(RESOURCES.skills_uri):
-            path = RESOURCES.skills_root + skill_path(uri)
+        if uri.startswith(SKILLS_URI):
+            path = MCP_SKILLS_PATH + skill_path(uri)
             brains = await self._brains(caller)
             if len(brains) != 1:
                 raise _not_found(uri)
-            reply = await self._read(RESOURCES.read_door, brains[0], {"path": path}, caller)
+            reply = await self._read(MCP_READ_DOOR, brains[0], {"path": path}, caller)
             if reply.refusal is not None:
                 raise _refused(reply.refusal, uri)
             file = msgspec.json.decode(reply.body)
             content = {"uri": uri, "mimeType": file["mediaType"], "text": file["content"]}
             return one_line(encode({"contents": [content]}, "json"))
-        for template in RESOURCES.templates:
+        for template in offered_templates():
             values = template_values(template, uri)
             if values is not None:
                 return await self._read_template(template, values, uri, caller)
         raise _not_found(uri)
 
-    async def _read_template(
-        self, template: ResourceTemplate, values: Mapping[str, str], uri: str, caller: Caller
-    ) -> bytes:
+    async def _read_template(self, template: McpTemplate, values: Mapping[str, str], uri: str, caller: Caller) -> bytes:
         params: dict[str, Any] = dict(values)
         brain = params.pop("brain")
         if BRAIN_GRAMMAR.fullmatch(brain) is None:
@@ -124,7 +132,7 @@ def skill_path(uri: str) -> str:
     Refused, never normalised, on the value decoded once: `.` and `..` segments, empty ones, an encoded slash,
     backslash, NUL, and what would change if it were decoded again.
     """
-    segments = uri.removeprefix(RESOURCES.skills_uri).split("/")
+    segments = uri.removeprefix(SKILLS_URI).split("/")
     decoded = [_segment(uri, segment) for segment in segments]
     return "/" + "/".join(decoded)
 
@@ -140,7 +148,12 @@ def _segment(uri: str, raw: str) -> str:
     return value
 
 
-def template_values(template: ResourceTemplate, uri: str) -> dict[str, str] | None:
+def offered_templates() -> list[McpTemplate]:
+    """The templates whose door answers in this release."""
+    return [one for one in MCP_TEMPLATES if DOORS[one.door].disposition is Disposition.NATIVE]
+
+
+def template_values(template: McpTemplate, uri: str) -> dict[str, str] | None:
     """The variables of an URI that has the template's form, decoded once; None for another form."""
     pattern = re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[^/?#]+)", re.escape(template.uri_template))
     found = re.fullmatch(pattern, uri)
@@ -149,9 +162,9 @@ def template_values(template: ResourceTemplate, uri: str) -> dict[str, str] | No
 
 def skill_uri(path: str) -> str:
     """The URI of a skill document, each byte outside the unreserved set of RFC 3986 encoded."""
-    below = path.removeprefix(RESOURCES.skills_root + "/").encode("utf-8")
+    below = path.removeprefix(MCP_SKILLS_PATH + "/").encode("utf-8")
     encoded = "".join(chr(b) if b in _UNRESERVED or b == 0x2F else f"%{b:02X}" for b in below)
-    return RESOURCES.skills_uri + encoded
+    return SKILLS_URI + encoded
 
 
 def _entry(entry: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,24 +16,23 @@ from typing import Any
 import msgspec
 
 from contract.codec import encode
-from contract.door import Effect
+from contract.door import Door, Effect
 from contract.refusals import CATALOGUE, Refusal
-from ipc.link import Link, Reply
-from workers.dispatch import Call, Request, Stopwatch, begin, status_of, submit, timeout_ms_of
+from contract.server import LINK_ATTACH, LINK_HEALTH, MCP_META_PREFIX, MCP_REVISION
+from contract.version import VERSION
+from ipc.link import Reply
+from workers.dispatch import Call, Calls, Request, Stopwatch, begin, status_of, submit, timeout_ms_of
 from workers.mcp.arguments import read_arguments
 from workers.mcp.caller import Caller
-from workers.mcp.catalogue import Catalogue
+from workers.mcp.catalogue import Catalogue, LocalTool
 from workers.mcp.jsonrpc import Code, Incoming, RequestId, RpcError, one_line, parse, response
 from workers.mcp.resources import Resources
 from workers.mcp.results import document_result, refusal_result, tool_result
 
-REVISION = "2025-06-18"
+REVISION = MCP_REVISION
 TRANSPORT = "mcp"
-ATTACH = "server.attach"
-# Any server door that judges the credential would do; this one costs the supervisor nothing else.
-WHO = "server.health"
-META_VERSION = "brainy/protocolVersion"
-META_INSTRUCTIONS = "brainy/instructions"
+META_VERSION = f"{MCP_META_PREFIX}protocolVersion"
+META_INSTRUCTIONS = f"{MCP_META_PREFIX}instructions"
 
 
 class IdentityError(Exception):
@@ -50,11 +49,11 @@ Handler = Callable[[dict[str, Any], Caller], Awaitable[bytes]]
 class Session:
     """Answers messages for every caller of one worker. Holds no state between messages."""
 
-    def __init__(self, link: Link, catalogue: Catalogue, new_key: Callable[[], str]) -> None:
+    def __init__(self, link: Calls, catalogue: Catalogue, new_key: Callable[[], str]) -> None:
         self._link = link
         self._catalogue = catalogue
         self._new_key = new_key
-        self._resources = Resources(self._read, ATTACH)
+        self._resources = Resources(self._read, LINK_ATTACH)
         self._handlers: dict[str, Handler] = {
             "initialize": self._initialize,
             "ping": self._ping,
@@ -94,8 +93,11 @@ class Session:
             return self._crashed(incoming.id, error)
 
     async def admit(self, caller: Caller) -> None:
-        """Return when the supervisor knows the credential, or cannot be asked; raises `IdentityError` otherwise."""
-        await self._read(WHO, None, {}, caller)
+        """Return when the supervisor knows the credential, or cannot be asked; raises `IdentityError` otherwise.
+
+        Any door of the link that judges the credential would do; health costs the supervisor nothing else.
+        """
+        await self._read(LINK_HEALTH, None, {}, caller)
 
     def _crashed(self, request_id: RequestId, error: Exception) -> bytes:
         reference = self._new_key()
@@ -124,7 +126,7 @@ class Session:
         result = {
             "protocolVersion": REVISION,
             "capabilities": {"tools": {}, "resources": {}},
-            "serverInfo": {"name": "brainy", "title": "Brainy", "version": self._catalogue.version},
+            "serverInfo": {"name": "brainy", "title": "Brainy", "version": VERSION},
             "instructions": instructions,
             "_meta": meta,
         }
@@ -134,7 +136,7 @@ class Session:
         """The brain's own document, or the generated default with the reason."""
         if caller.credential is None:
             return self._catalogue.instructions, {"outcome": "default"}
-        reply = await self._read(ATTACH, None, {}, caller)
+        reply = await self._read(LINK_ATTACH, None, {}, caller)
         if reply.refusal is not None:
             return self._catalogue.instructions, {"outcome": "refused", "refusal": reply.refusal}
         found = msgspec.json.decode(reply.body)
@@ -153,31 +155,39 @@ class Session:
         if not isinstance(name, str):
             raise RpcError(Code.INVALID_PARAMS, "tools/call: `name` must be a string.")
         local = self._catalogue.local_tool(name)
-        door = self._catalogue.door_of(name)
+        door = self._catalogue.door_of(name) if local is None else None
         if caller.credential is None:
             return refusal_result(caller.no_key.document(), watch.ms())
         try:
-            if local is not None:
-                admitted = await self._read(WHO, None, {}, caller)
-                if admitted.refusal is not None:
-                    return tool_result(admitted)
-                return document_result(encode(local(params.get("arguments")), "json"), {"ms": watch.ms()})
-            arguments = read_arguments(door, params.get("arguments"), self._catalogue.example)
-            call = begin(
-                Request(
-                    door=door,
-                    transport=TRANSPORT,
-                    brain=arguments.brain,
-                    params=arguments.params,
-                    document=arguments.body,
-                    credential=caller.credential,
-                    peer=caller.peer,
-                ),
-                self._new_key,
-            )
+            if door is None:
+                assert local is not None, "a tool is a door or local"
+                return await self._local_call(local, params.get("arguments"), caller, watch)
+            call = self._call_of(door, params.get("arguments"), caller)
         except Refusal as refusal:
             return refusal_result(refusal.document(), watch.ms())
         return tool_result(self._checked(await submit(self._link, call), caller))
+
+    async def _local_call(self, local: LocalTool, arguments: object, caller: Caller, watch: Stopwatch) -> bytes:
+        """A tool that the contract alone answers, for those whom the supervisor knows."""
+        admitted = await self._read(LINK_HEALTH, None, {}, caller)
+        if admitted.refusal is not None:
+            return tool_result(admitted)
+        return document_result(encode(local(arguments), "json"), {"ms": watch.ms()})
+
+    def _call_of(self, door: Door, arguments: object, caller: Caller) -> Call:
+        given = read_arguments(door, arguments, self._catalogue.example)
+        return begin(
+            Request(
+                door=door,
+                transport=TRANSPORT,
+                brain=given.brain,
+                params=given.params,
+                document=given.body,
+                credential=caller.credential,
+                peer=caller.peer,
+            ),
+            self._new_key,
+        )
 
     async def _resources_list(self, params: dict[str, Any], caller: Caller) -> bytes:
         _refuse_cursor(params)

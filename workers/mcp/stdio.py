@@ -123,6 +123,6 @@ class StdioServer:
 async def watch_parent(getppid: Callable[[], int], gone: Callable[[], None], interval_s: float = 1.0) -> None:
     """Call `gone` when the process that started this one has ended: a closed pipe alone does not always show it."""
     parent = getppid()
-    while getppid() == parent:
+    while getppid() == parent:  # noqa: ASYNC110 - the kernel has no event for it that reaches another process tree
         await trio.sleep(interval_s)
     gone()
