@@ -100,15 +100,25 @@ class Store:
 
     @classmethod
     def open_writer(
-        cls, path: Path, *, force: bool = False, clock: Clock | None = None, disk: Disk | None = None
+        cls,
+        path: Path,
+        *,
+        force: bool = False,
+        lease: Lease | None = None,
+        clock: Clock | None = None,
+        disk: Disk | None = None,
     ) -> "Store":
         """Claim the writer lease and open for writing; never waits.
 
         Refuses as `attach` does, and `BRAINY_WRITER_LOCKED` (details.holder), `WriterLeaseUnreadableError`,
-        `StorageReadOnlyError`. `force` takes the lease from whoever holds it.
+        `StorageReadOnlyError`. `force` takes the lease from whoever holds it. `lease` is one that `suspend` kept; when
+        it was taken by force meanwhile it is claimed like any other.
         """
         opening = Opening.of(path, clock, disk)
-        lease = Lease.claim(opening.path, opening.disk, opening.clock, force=force)
+        if lease is None or not lease.beat():
+            if lease is not None:
+                lease.abandon()
+            lease = Lease.claim(opening.path, opening.disk, opening.clock, force=force)
         store = cls(opening, OpenMode.SHARED, resident.begin(opening.path, "locking"), None)
         try:
             store._writing = Writing.begin(store._setting, lease)
@@ -228,13 +238,27 @@ class Store:
             self._closed = True
             self._let_go(CLOSE_WAIT_S)
 
-    def _let_go(self, wait_s: float) -> None:
+    def suspend(self) -> tuple[Lease, int] | None:
+        """`close`, but the lease stays held, with the head it was left at, for `open_writer` later (A-LEASE-10).
+
+        None for a reader and for a writer that has lost its fence. Whoever keeps the lease beats and releases it.
+        """
+        with self._closing:
+            if self._closed:
+                return None
+            self._disk.hit("close.begin")
+            self._index.close()  # may still publish segments
+            self._closed = True
+            kept = self._let_go(CLOSE_WAIT_S, keep_lease=True)
+            return None if kept is None else (kept, self.head)
+
+    def _let_go(self, wait_s: float, *, keep_lease: bool = False) -> Lease | None:
         drained = self._readers.close(wait_s)
-        if self._writing is not None:
-            self._writing.close(fold=drained)
+        kept = self._writing.close(fold=drained, keep_lease=keep_lease) if self._writing is not None else None
         if self._readers_lock is not None:
             self._readers_lock.release()
         self._residency.end()
+        return kept
 
 
 class Opening(msgspec.Struct, frozen=True):

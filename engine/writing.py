@@ -211,17 +211,20 @@ class Writing:
         if self._log_bytes:
             self.checkpoint(truncate=self._log_bytes >= TRUNCATE_LOG_BYTES)
 
-    def close(self, *, fold: bool) -> None:
-        """See `Store.close`. A fenced or distrusted writer leaves the log and the lease as they are."""
+    def close(self, *, fold: bool, keep_lease: bool = False) -> Lease | None:
+        """See `Store.close` and `suspend`. A fenced or distrusted writer leaves the log and the lease as they are."""
         with self._turn:
             self.stopped = True
             if not self._may_leave_in_order():
                 self.connection.close(True)
                 self.lease.abandon()
-                return
+                return None
             self._close_connection(fold)
             self._disk.hit("close.flushed")
+            if keep_lease:
+                return self.lease
             self.lease.release(self.state.head)
+            return None
 
     def _may_leave_in_order(self) -> bool:
         if self._fenced or self._distrusted:
