@@ -189,9 +189,10 @@ class Lease:
         lease = cls(folder, disk, clock, flock, path)
         try:
             lease._write()
+            disk.hit("lease.written")
         except OSError as error:
+            lease.withdraw()
             raise refusal_of(error, "write the lease file") from error
-        disk.hit("lease.written")
         return lease
 
     def _write(self) -> None:
@@ -213,13 +214,20 @@ class Lease:
         return True
 
     def release(self, head: int) -> None:
-        """Record the orderly close, remove the lease file, free the flock: in this order (A-LEASE-09)."""
+        """Record the orderly close, remove the lease file, free the flock: in this order (A-LEASE-09).
+
+        On a disk that takes no writes the lease is freed all the same; the next holder then finds `stale-after-crash`.
+        """
         record = CloseRecord(claim=self.record.claim, closed_at=self._clock.now_ms(), head=head)
-        self._disk.write_atomic(self._folder / CLOSE, msgspec.json.encode(record))
-        self._disk.hit("close.recorded")
-        self._disk.remove(self._folder / LOCK)
-        self._disk.hit("close.unlinked")
-        self.abandon()
+        try:
+            self._disk.write_atomic(self._folder / CLOSE, msgspec.json.encode(record))
+            self._disk.hit("close.recorded")
+            self._disk.remove(self._folder / LOCK)
+            self._disk.hit("close.unlinked")
+        except OSError:
+            pass  # nothing is lost: every commit was durable before
+        finally:
+            self.abandon()
 
     def withdraw(self) -> None:
         """Take back a claim that led to no open store; a lease that was found fresh is fresh again."""

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 class Transaction(View):
     """One job of a group commit. Handed to `WriteJob.apply`, never made by hand, dead after it returned.
 
-    `generation` is the one the job makes if it changes something; `principal` comes from the credential; `now_ms` is the
-    instant of the commit. Reads see the newest state, earlier jobs of the group included. `index` is at the last
+    `generation` is the one the job makes if it changes something; `principal` comes from the credential; `now_ms` is
+    the instant of the commit. Reads see the newest state, earlier jobs of the group included. `index` is at the last
     published generation: rows that `unpublished` lists are not in it.
     """
 

@@ -12,7 +12,7 @@ from contract.refusals import Refusal
 from engine import idempotency
 from engine.clock import Clock
 from engine.commit import GroupCommit, GroupRefusedError, GroupUnknownError, WriteJob, WriteOutcome, unknown_outcome
-from engine.disk import Disk
+from engine.disk import Disk, FileLock
 from engine.index_holder import IndexHolder
 from engine.lease import FOLDER, READERS, Lease
 from engine.manifest import Manifest
@@ -175,17 +175,22 @@ class Writing:
     def checkpoint(self, *, truncate: bool) -> bool:
         """See `Store.checkpoint`. Takes the readers' lock, so that nobody reads the file without locks meanwhile."""
         with self._folding:
-            try:
-                self._disk.hit("checkpoint.truncate" if truncate else "checkpoint.passive")
-                guard = self._disk.try_lock(self._setting.path / FOLDER / READERS, shared=False)
-            except OSError:
-                return False
+            guard = self._fold_guard()
             if guard is None:
                 return False
             try:
+                self._disk.hit("checkpoint.truncate" if truncate else "checkpoint.passive")
                 return self._fold(truncate)
+            except OSError:
+                return False
             finally:
                 guard.release()
+
+    def _fold_guard(self) -> FileLock | None:
+        try:
+            return self._disk.try_lock(self._setting.path / FOLDER / READERS, shared=False)
+        except OSError:
+            return None
 
     def _fold(self, truncate: bool) -> bool:
         mode = apsw.SQLITE_CHECKPOINT_TRUNCATE if truncate else apsw.SQLITE_CHECKPOINT_PASSIVE
@@ -237,7 +242,7 @@ class Writing:
 
     def _close_connection(self, fold: bool) -> None:
         """Fold the log in and let SQLite remove it, unless a reader without locks is attached."""
-        guard = self._disk.try_lock(self._setting.path / FOLDER / READERS, shared=False) if fold else None
+        guard = self._fold_guard() if fold else None
         try:
             if guard is not None:
                 self.connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)

@@ -1,8 +1,8 @@
 """The tables of `store.db`, and nothing else.
 
 Truth is current rows (`ent`, `rel`), closed rows of the past (`ent_old`, `rel_old`: alive at p when g0 <= p < g1) and
-the append-only log (`commits`, `change`), all written in one transaction. Current and past rows are separate tables: one
-table with intervals makes SQLite's planner choose a skip-scan that is 25,000 times slower for the common page.
+the append-only log (`commits`, `change`), all written in one transaction. Current and past rows are separate tables:
+one table with intervals makes SQLite's planner choose a skip-scan that is 25,000 times slower for the common page.
 
 Each index costs one more dirty 8 KiB page in the log for every commit, so there are few: instants are found by binary
 search over generations, and the past of a record by its closed rows.
