@@ -47,6 +47,9 @@ MISSING: Final = Missing()
 
 STANDARD_DEFAULTS: Final[Mapping[str, Any]] = {"visibility": "public", "_rev": 1}
 
+_AUTHOR_PATH: Final = "createdBy."
+"""`createdBy` is the one standard field that may be an object; paths below it are read there."""
+
 NEGATIONS: Final[Mapping[str, str]] = {"notEquals": "equals", "noneOf": "oneOf", "excludes": "contains"}
 """Operators that are the complement of another."""
 
@@ -87,8 +90,10 @@ def field_value(document: Document, field: str) -> JsonValue:
     """Gives the value a filter sees under a field name, `MISSING` when the record has none."""
     if field in STANDARD_FIELDS:
         return document.get(field, STANDARD_DEFAULTS.get(field, MISSING))
-    metadata = document.get("metadata")
-    return path_value(metadata, field) if isinstance(metadata, Mapping) else MISSING
+    holder, path = document.get("metadata"), field
+    if field.startswith(_AUTHOR_PATH):
+        holder, path = document.get("createdBy"), field.removeprefix(_AUTHOR_PATH)
+    return path_value(holder, path) if isinstance(holder, Mapping) else MISSING
 
 
 def path_value(holder: Mapping[str, Any], path: str) -> JsonValue:
@@ -112,20 +117,24 @@ def fields_of(document: Document) -> dict[str, Any]:
     """
     fields: dict[str, Any] = dict(STANDARD_DEFAULTS)
     fields.update((name, document[name]) for name in STANDARD_FIELDS if name in document)
-    metadata = document.get("metadata")
+    metadata, author = document.get("metadata"), document.get("createdBy")
     if isinstance(metadata, Mapping):
-        _flatten(metadata, metadata, "", fields)
+        _flatten(document, metadata, "", fields)
+        for path in [path for path in fields if path.startswith(_AUTHOR_PATH)]:
+            del fields[path]
+    if isinstance(author, Mapping):
+        _flatten(document, author, _AUTHOR_PATH, fields)
     return fields
 
 
-def _flatten(root: Mapping[str, Any], holder: Mapping[str, Any], prefix: str, fields: dict[str, Any]) -> None:
+def _flatten(document: Document, holder: Mapping[str, Any], prefix: str, fields: dict[str, Any]) -> None:
     for key, value in holder.items():
         path = prefix + key
         if path not in STANDARD_FIELDS:
-            # Two spellings of one path are rare; the rule of `path_value` decides between them.
-            fields[path] = path_value(root, path) if path in fields else value
+            # Two spellings of one path are rare; the rule of `field_value` decides between them.
+            fields[path] = field_value(document, path) if path in fields else value
         if isinstance(value, Mapping):
-            _flatten(root, value, f"{path}.", fields)
+            _flatten(document, value, f"{path}.", fields)
 
 
 def identity(value: JsonValue) -> Hashable:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from engine.filter import MISSING, NEGATIONS, JsonValue, ValueTest, fields_of, value_test
 from engine.segments import columns, strings
-from engine.segments.columns import KINDS, Accumulator, Column, Group, Order
+from engine.segments.columns import Accumulator, Column, Group, Order
 from engine.segments.postings import Postings
 from engine.segments.strings import StringTable
 
@@ -35,14 +35,14 @@ class FieldSegment:
     KIND = "fields"
 
     def __init__(
-        self, lo: int, hi: int, ids: StringTable, id_ranks: NDArray[np.uint32], made: Mapping[str, Column | Arrays]
+        self, lo: int, hi: int, ids: StringTable, id_ranks: NDArray[np.uint32], made: Mapping[str, Column | _Slice]
     ) -> None:
-        """`ids` and `id_ranks` have one entry a row; `made` holds columns, or the arrays to make them of when asked."""
+        """`ids` and `id_ranks` have one entry a row; `made` holds columns, or what they are made of when asked."""
         self.lo = lo
         self.hi = hi
         self.ids = ids
         self.id_ranks = id_ranks
-        self._made: dict[str, Column | Arrays] = dict(made)
+        self._made: dict[str, Column | _Slice] = dict(made)
         self._id_column: Column | None = None
         self._orders: OrderedDict[str, Order] = OrderedDict()
         self._lock = threading.Lock()
@@ -170,7 +170,7 @@ class FieldSegment:
         return cls(lo, hi, StringTable(arrays["id.h"], arrays["id.o"]), arrays["id.r"], made)
 
 
-class _Slice(Mapping[str, NDArray[Any]]):
+class _Slice:
     """The arrays of one field of a file, none of them touched yet."""
 
     __slots__ = ("_arrays", "_number", "kinds")
@@ -180,14 +180,9 @@ class _Slice(Mapping[str, NDArray[Any]]):
         self._number = number
         self.kinds = kinds
 
-    def __getitem__(self, name: str) -> NDArray[Any]:
+    def array(self, name: str) -> NDArray[Any]:
+        """The array of this field with the given name inside it."""
         return self._arrays[f"{self._number}.{name}"]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.kinds)
-
-    def __len__(self) -> int:
-        return len(self.kinds)
 
 
 def _ranks(ids: StringTable) -> NDArray[np.uint32]:
@@ -204,11 +199,10 @@ def _group_arrays(prefix: str, group: Group) -> dict[str, NDArray[Any]]:
     return {**arrays, f"{prefix}.n": group.table}
 
 
-def _column_of(arrays: Arrays) -> Column:
+def _column_of(stored: _Slice) -> Column:
     groups = {}
-    for kind in KINDS:
-        if kind in arrays.keys():  # noqa: SIM118 - a slice of a file is keyed by kind but indexed by array
-            text = kind[-1] in "sbj"
-            table = StringTable(arrays[f"{kind}.h"], arrays[f"{kind}.o"]) if text else arrays[f"{kind}.n"]
-            groups[kind] = Group(table, Postings(arrays[f"{kind}.s"], arrays[f"{kind}.r"]))
+    for kind in stored.kinds:
+        text = kind[-1] in "sbj"
+        table = StringTable(stored.array(f"{kind}.h"), stored.array(f"{kind}.o")) if text else stored.array(f"{kind}.n")
+        groups[kind] = Group(table, Postings(stored.array(f"{kind}.s"), stored.array(f"{kind}.r")))
     return Column(groups)
