@@ -44,7 +44,7 @@ class Report:
 
 
 class Corpus:
-    """Seeded documents: unit vectors in clusters, forty words of a skewed vocabulary, ten fields of known selectivity."""
+    """Seeded documents: unit vectors in clusters, forty skewed words, ten fields of known selectivity."""
 
     def __init__(self, size: int, seed: int) -> None:
         rng = np.random.default_rng(seed)
@@ -165,7 +165,7 @@ def prepared(corpus: Corpus, base: str, key: str, size: int, calls: int) -> dict
 
 
 def reopen(folder: Path) -> str:
-    """Milliseconds from opening the loaded store as its writer to a first row and to a first search, in a new process."""
+    """Milliseconds from opening the store as its writer to a first row and to a first search, in a new process."""
     code = (
         "import sys, time\n"
         "from pathlib import Path\n"

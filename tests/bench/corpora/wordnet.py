@@ -51,7 +51,7 @@ POINTERS = {
 
 @dataclass(frozen=True)
 class Synset:
-    """One synset: id (`wn:<part>:<offset>`), words, gloss split in definition and examples, pointers (symbol, target id)."""
+    """One synset: id (`wn:<part>:<offset>`), words, definition, examples, pointers (symbol, target id)."""
 
     id: str
     part: str
