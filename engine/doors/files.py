@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 # What an entry costs in an answer beside its path and text: keys, hash, numbers.
 ENTRY_BYTES = 256
-_NUL = "\x00"
+_NUL = b"\x00"
 
 
 def _texts_of_write(params: WriteFileParams) -> Sequence[str]:
@@ -156,10 +156,11 @@ def read(view: View, params: ReadFileParams, call: CallContext) -> Document:
 def _text(content: bytes, path: str) -> str:
     try:
         text = content.decode("utf-8")
-        offset = text.find(_NUL)
-        offset = -1 if offset < 0 else len(text[:offset].encode())
+        offset = content.find(_NUL)
     except UnicodeDecodeError as error:
-        text, offset = "", error.start
+        text = ""
+        nul = content.find(_NUL, 0, error.start)
+        offset = error.start if nul < 0 else nul
     if offset >= 0:
         raise vfs_error(
             Code.EINVAL,
@@ -278,8 +279,9 @@ def _content_or_reason(view: View, node: Entity, include_content: bool) -> Docum
         return {"contentAbsent": f"not text: {metadata['mimeType']}"}
     if metadata["size"] > VFS_INLINE_BYTES_MAX:
         return {"contentAbsent": f"larger than {VFS_INLINE_BYTES_MAX} bytes"}
+    content = view.blob(metadata["sha256"])
     try:
-        text = view.blob(metadata["sha256"]).decode("utf-8")
+        text = content.decode("utf-8")
     except UnicodeDecodeError as error:
         return {"contentAbsent": f"not UTF-8 at byte {error.start}"}
-    return {"contentAbsent": "holds a NUL character"} if _NUL in text else {"content": text}
+    return {"contentAbsent": "holds a NUL character"} if _NUL in content else {"content": text}
