@@ -11,7 +11,8 @@ from contract.doors import DOORS
 from contract.limits import CALL_TIMEOUT_MS_DEFAULT, CALL_TIMEOUT_MS_MAX
 from contract.refusals import Refusal
 from ipc.link import Reply
-from workers.dispatch import Request, Stopwatch, begin, finish, meta_of, refused
+from workers.calls import Stopwatch, meta_of
+from workers.dispatch import Request, begin, finish, refused
 
 PERSON = {"data": "x", "type": "person"}
 

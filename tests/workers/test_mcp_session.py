@@ -14,10 +14,10 @@ from contract.doors import DOORS
 from contract.refusals import Refusal
 from ipc.link import Reply
 from tests.support.fake_link import FakeLink
+from workers.mcp.asker import IdentityError
 from workers.mcp.caller import Caller
-from workers.mcp.catalogue import Catalogue
 from workers.mcp.http import Posted, answer_post, read_post
-from workers.mcp.session import IdentityError, Session
+from workers.mcp.session import Session
 
 NO_KEY = Refusal("UnauthenticatedError", "BRAINY_KEY is not set.")
 CLIENT = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
@@ -56,7 +56,7 @@ def exchange(method, params=None, who=None, link=None):
     message = {"jsonrpc": "2.0", "id": 7, "method": method} | ({} if params is None else {"params": params})
 
     async def main():
-        session = Session(link or FakeLink(far), Catalogue(), lambda: "key-1")
+        session = Session(link or FakeLink(far), lambda: "key-1")
         return await session.handle(json.dumps(message).encode(), who or caller())
 
     answer = trio.run(main)
@@ -325,7 +325,7 @@ def test_a_crash_is_an_internal_error_with_a_reference(capsys):
 
 def posted(message, version=None, who=None):
     async def main():
-        session = Session(FakeLink(far), Catalogue(), lambda: "key-1")
+        session = Session(FakeLink(far), lambda: "key-1")
         incoming = read_post(message, version)
         if isinstance(incoming, Posted):
             return incoming

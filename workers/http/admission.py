@@ -15,7 +15,7 @@ from contract.door import Effect
 from contract.refusals import Refusal
 from contract.server import LINK_ADMIT, LINK_HEALTH
 from ipc.link import Reply
-from workers.dispatch import Call, Calls, submit, timeout_ms_of
+from workers.calls import Call, Calls, submit, timeout_ms_of
 
 # The full order of checks still runs on the call itself; the reuse only spares a round trip between two large bodies.
 REUSE_S = 1.0

@@ -10,7 +10,8 @@ from typing import Any, Protocol
 import msgspec
 
 from contract.codec import Media
-from workers.dispatch import Finished, Stopwatch
+from workers.calls import Stopwatch
+from workers.dispatch import Finished
 from workers.http.body import Body, Receive
 from workers.http.head import TYPE_OF_MEDIA, Head, absolute_form
 

@@ -12,7 +12,8 @@ from typing import Protocol
 from contract.limits import ADMIT_BODY_BYTES_MAX, BODY_BYTES_MAX
 from contract.refusals import Refusal
 from ipc.link import Reply
-from workers.dispatch import Call, Calls, Request, begin, finish, refused, submit
+from workers.calls import Call, Calls, submit
+from workers.dispatch import Request, begin, finish, refused
 from workers.http.admission import Admissions, Ask, unauthenticated
 from workers.http.body import CallerGoneError
 from workers.http.exchange import Answer, Exchange

@@ -9,9 +9,10 @@ from workers.http.admission import unauthenticated
 from workers.http.exchange import Answer, Exchange
 from workers.http.front import Front, Target, ask_of
 from workers.http.head import JSON_TYPE, body_media, media_type
+from workers.mcp.asker import IdentityError
 from workers.mcp.caller import Caller
 from workers.mcp.http import Posted, answer_post, read_post
-from workers.mcp.session import IdentityError, Session
+from workers.mcp.session import Session
 from workers.routes import Match
 
 ALLOW = ["POST"]

@@ -22,7 +22,6 @@ from workers.http.head import Gate
 from workers.http.server import HttpServer
 from workers.http.table import build_router
 from workers.listen import address_of, adopt, host_of
-from workers.mcp.catalogue import Catalogue
 from workers.mcp.session import Session
 
 # Between the supervisor's end and ours: in-flight calls get their refusal, then the process leaves.
@@ -44,9 +43,8 @@ async def serve(endpoint: str, descriptors: Sequence[int], hosts: Sequence[str],
     gate = Gate.of([*own_hosts, *hosts], origins)
     hello = Hello(kind="http", pid=os.getpid(), version=VERSION, listeners=[address_of(one) for one in listeners])
     async with connect(endpoint, hello) as link:
-        catalogue = Catalogue()
         front = Front(link, Admissions(link, monotonic), new_key)
-        session = Session(link, catalogue, new_key)
+        session = Session(link, new_key)
         server = HttpServer(HttpApp(front, build_router(session), gate))
         await server.start(listeners)
         await _first(_signalled(), link.drain.wait(), link.closed.wait())

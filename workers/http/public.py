@@ -8,7 +8,8 @@ from collections.abc import Callable
 from contract.codec import decode, encode
 from contract.door import Effect
 from contract.server import LINK_HEALTH, ServerDoor
-from workers.dispatch import Call, timeout_ms_of, timing_header
+from workers.calls import Call, timeout_ms_of
+from workers.dispatch import timing_header
 from workers.http.exchange import Answer, Exchange
 from workers.http.front import TRANSPORT, Front, Target
 from workers.http.head import timeout_ms

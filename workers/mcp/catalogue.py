@@ -16,7 +16,6 @@ from contract.door import Door
 from contract.door_search import door_find
 from contract.doors import DOORS
 from contract.emit_mcp import DESCRIBE_TOOL, FIND_TOOL, Detail, call_example, door_describe, listing
-from contract.emit_prose import instructions
 from contract.limits import DOOR_FIND_LIMIT_MAX
 from contract.reading import doors_of, full_name
 from contract.refusals import Refusal
@@ -36,11 +35,6 @@ class Catalogue:
     def __init__(self) -> None:
         self._by_tool = {door.tool: door for door in DOORS.values()}
         self._local: dict[str, LocalTool] = {FIND_TOOL: find_tool, DESCRIBE_TOOL: describe_tool}
-
-    @property
-    def instructions(self) -> str:
-        """The default instructions, for a brain without a document of its own."""
-        return instructions(served_contract())
 
     def tools_list(self, doors: str | None, detail: str | None) -> bytes:
         """The list as a result: whole, or filtered by `doors`; -32602 for a filter or a detail that does not exist."""

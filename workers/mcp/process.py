@@ -18,7 +18,6 @@ from contract.refusals import Refusal
 from contract.version import VERSION
 from ipc.frames import Hello
 from workers.mcp.caller import Caller
-from workers.mcp.catalogue import Catalogue
 from workers.mcp.rejoin import AloneError, RejoiningLink
 from workers.mcp.session import Session
 from workers.mcp.stdio import StdioServer, private_descriptors, watch_parent
@@ -68,7 +67,7 @@ async def serve(endpoint: str, source_fd: int, sink_fd: int) -> int:
         nursery.start_soon(keep_joined)
         nursery.start_soon(watch_parent, os.getppid, stop)
         nursery.start_soon(_stop_on_signal, stop)
-        session = Session(link, Catalogue(), new_key)
+        session = Session(link, new_key)
         source, sink = trio.lowlevel.FdStream(source_fd), trio.lowlevel.FdStream(sink_fd)
         await StdioServer(session, caller_of(dict(os.environ)), source, sink).run()
         stop()

@@ -6,8 +6,8 @@ Which doors list and read files, and which template is which door, is declared i
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Mapping
-from typing import Any, Protocol
+from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
@@ -15,6 +15,7 @@ from contract.codec import encode
 from contract.door import Disposition
 from contract.doors import DOORS
 from contract.server import (
+    LINK_ATTACH,
     MCP_LIST_DOOR,
     MCP_META_PREFIX,
     MCP_READ_DOOR,
@@ -23,7 +24,7 @@ from contract.server import (
     MCP_URI_PREFIX,
     McpTemplate,
 )
-from ipc.link import Reply
+from workers.mcp.asker import Asker
 from workers.mcp.caller import Caller
 from workers.mcp.jsonrpc import Code, RpcError, one_line
 from workers.mcp.skills import about
@@ -36,20 +37,11 @@ SKILLS_URI = f"{MCP_URI_PREFIX}skills/"
 _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 
 
-class Reads(Protocol):
-    """How the session calls a reading door for a caller."""
-
-    def __call__(self, door: str, brain: str | None, document: dict[str, Any], caller: Caller) -> Awaitable[Reply]:
-        """The reply of the door."""
-        ...
-
-
 class Resources:
-    """The resource methods. `attach` names the door that tells which brains a caller reaches."""
+    """The resource methods."""
 
-    def __init__(self, read: Reads, attach: str) -> None:
-        self._read = read
-        self._attach = attach
+    def __init__(self, asker: Asker) -> None:
+        self._ask = asker.ask
 
     async def listing(self, caller: Caller) -> bytes:
         """The skills of the one brain that the caller reaches.
@@ -62,7 +54,7 @@ class Resources:
         if len(brains) != 1:
             return encode({"resources": [], "_meta": {META: {"outcome": "notOneBrain", "brains": brains}}}, "json")
         document = {"path": MCP_SKILLS_PATH, "recursive": True, "includeContent": True}
-        reply = await self._read(MCP_LIST_DOOR, brains[0], document, caller)
+        reply = await self._ask(MCP_LIST_DOOR, brains[0], document, caller)
         if reply.refusal is not None:
             if _is_absent(reply.refusal):
                 return b'{"resources":[]}'
@@ -95,7 +87,7 @@ class Resources:
             brains = await self._brains(caller)
             if len(brains) != 1:
                 raise _not_found(uri)
-            reply = await self._read(MCP_READ_DOOR, brains[0], {"path": path}, caller)
+            reply = await self._ask(MCP_READ_DOOR, brains[0], {"path": path}, caller)
             if reply.refusal is not None:
                 raise _refused(reply.refusal, uri)
             file = msgspec.json.decode(reply.body)
@@ -112,14 +104,14 @@ class Resources:
         brain = params.pop("brain")
         if BRAIN_GRAMMAR.fullmatch(brain) is None:
             raise _bad(uri)
-        reply = await self._read(template.door, brain, params, caller)
+        reply = await self._ask(template.door, brain, params, caller)
         if reply.refusal is not None:
             raise _refused(reply.refusal, uri)
         content = {"uri": uri, "mimeType": JSON_TYPE, "text": reply.body.decode()}
         return one_line(encode({"contents": [content]}, "json"))
 
     async def _brains(self, caller: Caller) -> list[str]:
-        reply = await self._read(self._attach, None, {}, caller)
+        reply = await self._ask(LINK_ATTACH, None, {}, caller)
         if reply.refusal is not None:
             raise _refused(reply.refusal, None)
         brains: list[str] = msgspec.json.decode(reply.body)["brains"]

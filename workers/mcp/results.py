@@ -12,7 +12,7 @@ import msgspec
 
 from contract.codec import encode
 from ipc.link import Reply
-from workers.dispatch import meta_of
+from workers.calls import meta_of
 from workers.mcp.jsonrpc import one_line
 
 

@@ -10,37 +10,25 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Awaitable, Callable
-from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from contract.codec import encode
-from contract.door import Door, Effect
-from contract.refusals import CATALOGUE, Refusal
 from contract.server import LINK_ATTACH, LINK_HEALTH, MCP_META_PREFIX, MCP_REVISION
 from contract.version import VERSION
-from ipc.link import Reply
-from workers.dispatch import Call, Calls, Request, Stopwatch, begin, status_of, submit, timeout_ms_of
-from workers.mcp.arguments import read_arguments
+from workers.calls import Calls
+from workers.mcp.asker import Asker, IdentityError
 from workers.mcp.caller import Caller
-from workers.mcp.catalogue import Catalogue, LocalTool
 from workers.mcp.jsonrpc import Code, Incoming, RequestId, RpcError, one_line, parse, response
-from workers.mcp.resources import Resources
-from workers.mcp.results import document_result, refusal_result, tool_result
+
+if TYPE_CHECKING:
+    from workers.mcp.resources import Resources
+    from workers.mcp.tools import Tools
 
 REVISION = MCP_REVISION
-TRANSPORT = "mcp"
 META_VERSION = f"{MCP_META_PREFIX}protocolVersion"
 META_INSTRUCTIONS = f"{MCP_META_PREFIX}instructions"
-
-
-class IdentityError(Exception):
-    """The supervisor does not know the credential; `reply` is its refusal."""
-
-    def __init__(self, reply: Reply) -> None:
-        super().__init__("identity refused")
-        self.reply = reply
 
 
 Handler = Callable[[dict[str, Any], Caller], Awaitable[bytes]]
@@ -49,11 +37,11 @@ Handler = Callable[[dict[str, Any], Caller], Awaitable[bytes]]
 class Session:
     """Answers messages for every caller of one worker. Holds no state between messages."""
 
-    def __init__(self, link: Calls, catalogue: Catalogue, new_key: Callable[[], str]) -> None:
-        self._link = link
-        self._catalogue = catalogue
+    def __init__(self, link: Calls, new_key: Callable[[], str]) -> None:
+        self._asker = Asker(link)
         self._new_key = new_key
-        self._resources = Resources(self._read, LINK_ATTACH)
+        self._tools_loaded: Tools | None = None
+        self._resources_loaded: Resources | None = None
         self._handlers: dict[str, Handler] = {
             "initialize": self._initialize,
             "ping": self._ping,
@@ -97,7 +85,7 @@ class Session:
 
         Any door of the link that judges the credential would do; health costs the supervisor nothing else.
         """
-        await self._read(LINK_HEALTH, None, {}, caller)
+        await self._asker.ask(LINK_HEALTH, None, {}, caller)
 
     def _crashed(self, request_id: RequestId, error: Exception) -> bytes:
         reference = self._new_key()
@@ -135,101 +123,60 @@ class Session:
     async def _instructions(self, caller: Caller) -> tuple[str, dict[str, Any]]:
         """The brain's own document, or the generated default with the reason."""
         if caller.credential is None:
-            return self._catalogue.instructions, {"outcome": "default"}
-        reply = await self._read(LINK_ATTACH, None, {}, caller)
+            return default_instructions(), {"outcome": "default"}
+        reply = await self._asker.ask(LINK_ATTACH, None, {}, caller)
         if reply.refusal is not None:
-            return self._catalogue.instructions, {"outcome": "refused", "refusal": reply.refusal}
+            return default_instructions(), {"outcome": "refused", "refusal": reply.refusal}
         found = msgspec.json.decode(reply.body)
         outcome: dict[str, Any] = {"outcome": found["outcome"]}
         if found.get("refusal") is not None:
             outcome["refusal"] = found["refusal"]
-        return found.get("instructions") or self._catalogue.instructions, outcome
+        return found.get("instructions") or default_instructions(), outcome
+
+    def _tools(self) -> Tools:
+        """The tools, loaded when first asked for: the table of doors would delay the answer to `initialize`."""
+        if self._tools_loaded is None:
+            from workers.mcp.tools import Tools
+
+            self._tools_loaded = Tools(self._asker, self._new_key)
+        return self._tools_loaded
+
+    def _resources(self) -> Resources:
+        """The resources, loaded when first asked for."""
+        if self._resources_loaded is None:
+            from workers.mcp.resources import Resources
+
+            self._resources_loaded = Resources(self._asker)
+        return self._resources_loaded
 
     async def _tools_list(self, params: dict[str, Any], caller: Caller) -> bytes:
         _refuse_cursor(params)
-        return self._catalogue.tools_list(caller.doors, caller.detail)
+        return self._tools().listing(caller)
 
     async def _tools_call(self, params: dict[str, Any], caller: Caller) -> bytes:
-        watch = Stopwatch(monotonic)
-        name = params.get("name")
-        if not isinstance(name, str):
-            raise RpcError(Code.INVALID_PARAMS, "tools/call: `name` must be a string.")
-        local = self._catalogue.local_tool(name)
-        door = self._catalogue.door_of(name) if local is None else None
-        if caller.credential is None:
-            return refusal_result(caller.no_key.document(), watch.ms())
-        try:
-            if door is None:
-                assert local is not None, "a tool is a door or local"
-                return await self._local_call(local, params.get("arguments"), caller, watch)
-            call = self._call_of(door, params.get("arguments"), caller)
-        except Refusal as refusal:
-            return refusal_result(refusal.document(), watch.ms())
-        return tool_result(self._checked(await submit(self._link, call), caller))
-
-    async def _local_call(self, local: LocalTool, arguments: object, caller: Caller, watch: Stopwatch) -> bytes:
-        """A tool that the contract alone answers, for those whom the supervisor knows."""
-        admitted = await self._read(LINK_HEALTH, None, {}, caller)
-        if admitted.refusal is not None:
-            return tool_result(admitted)
-        return document_result(encode(local(arguments), "json"), {"ms": watch.ms()})
-
-    def _call_of(self, door: Door, arguments: object, caller: Caller) -> Call:
-        given = read_arguments(door, arguments, self._catalogue.example)
-        return begin(
-            Request(
-                door=door,
-                transport=TRANSPORT,
-                brain=given.brain,
-                params=given.params,
-                document=given.body,
-                credential=caller.credential,
-                peer=caller.peer,
-            ),
-            self._new_key,
-        )
+        return await self._tools().call(params, caller)
 
     async def _resources_list(self, params: dict[str, Any], caller: Caller) -> bytes:
         _refuse_cursor(params)
-        return await self._resources.listing(caller)
+        return await self._resources().listing(caller)
 
     async def _resources_templates(self, params: dict[str, Any], caller: Caller) -> bytes:
         _refuse_cursor(params)
-        return self._resources.templates()
+        return self._resources().templates()
 
     async def _resources_read(self, params: dict[str, Any], caller: Caller) -> bytes:
         uri = params.get("uri")
         if not isinstance(uri, str):
             raise RpcError(Code.INVALID_PARAMS, "resources/read: `uri` must be a string.")
-        return await self._resources.read(uri, caller)
-
-    async def _read(self, door: str, brain: str | None, document: dict[str, Any], caller: Caller) -> Reply:
-        """Call a reading door, or one of the supervisor's own, for the session itself."""
-        call = Call(
-            door=door,
-            brain=brain,
-            credential=caller.credential,
-            peer=caller.peer,
-            body=encode(document, "msgpack"),
-            media="json",
-            timeout_ms=timeout_ms_of(None),
-            key=None,
-            effect=Effect.READ,
-            transport=TRANSPORT,
-        )
-        return self._checked(await submit(self._link, call), caller)
-
-    def _checked(self, reply: Reply, caller: Caller) -> Reply:
-        """The reply, unless it says that the credential is not known and the transport wants to say that itself."""
-        if caller.identity_is_status and reply.refusal is not None and is_identity(reply.refusal):
-            raise IdentityError(reply)
-        return reply
+        return await self._resources().read(uri, caller)
 
 
-def is_identity(refusal: dict[str, Any]) -> bool:
-    """Whether a refusal is about who asks: a missing, wrong, expired or revoked credential, or a locked-out source."""
-    known = CATALOGUE.get(refusal["name"])
-    return status_of(refusal) == 401 or (known is not None and known.grpc == "UNAUTHENTICATED")
+def default_instructions() -> str:
+    """What a client is told when the brain has no document of its own."""
+    from contract.emit_prose import instructions
+    from contract.served import served_contract
+
+    return instructions(served_contract())
 
 
 def _refuse_cursor(params: dict[str, Any]) -> None:
