@@ -19,7 +19,7 @@ import trio
 from contract.refusals import Refusal
 from engine.clock import Clock
 from engine.disk import Disk
-from engine.lease import FOLDER, UnreadableError, locked, read_lock, writer_lives
+from engine.lease import FOLDER, Lease, UnreadableError, locked, read_lock, writer_lives
 from engine.store import Store
 from supervisor import residency as r
 from supervisor.config import WriterMode
@@ -44,7 +44,8 @@ class Slot:
     pins: int = 0
     moving: bool = False
     stale: str | None = None
-    leased: bool = False
+    fenced: bool = False
+    kept: tuple[Lease, int] | None = None
     footprint_bytes: int = 0
     rhythm: r.Rhythm = field(default_factory=r.Rhythm)
     pace: r.Pace = field(default_factory=r.Pace)
@@ -52,9 +53,9 @@ class Slot:
     left: trio.Event | None = None
 
     @property
-    def writer(self) -> bool:
-        """Whether this residency is the fenced writer."""
-        return self.lane is not None
+    def leased(self) -> bool:
+        """Whether this process holds the writer lease: as the open writer, or kept over an eviction."""
+        return self.lane is not None or self.kept is not None
 
     def serves(self, *, writing: bool) -> bool:
         """Whether a call can be let in as things stand."""
@@ -130,9 +131,10 @@ class Pool:
         return (slot for slot in self._slots.values() if slot.store is not None)
 
     def spoil(self, slot: Slot, reason: str) -> None:
-        """Says that the open store must not be used any more (fence lost): the next call reopens it."""
+        """Says that the fence is lost: the next call reopens the brain as a reader, and writes are refused until its
+        `init` door is asked: what was taken by force is not taken back by the way."""
         if slot.stale is None and slot.store is not None:
-            slot.stale = reason
+            slot.stale, slot.fenced = reason, True
             self._observer.observe("brain.stale", Level.WARN, brain=slot.name, reason=reason)
 
     # -- changes of residency, one at a time a brain
@@ -144,9 +146,9 @@ class Pool:
             if slot.stale is not None:
                 await self._empty(slot)
                 await self._shut(slot, keep_lease=False)
-            if writing or slot.leased:
-                await self._become_writer(slot, writing=writing)
-            else:
+            if writing:
+                await self._become_writer(slot)
+            elif slot.kept is None or not await self._back_to_writing(slot):
                 await self._attach(slot)
 
     async def _attach(self, slot: Slot) -> None:
@@ -154,8 +156,23 @@ class Pool:
         slot.store = store
         self._observer.observe("brain.attached", brain=slot.name, generation=store.head)
 
-    async def _become_writer(self, slot: Slot, *, writing: bool, force: bool = False) -> None:
-        if not slot.leased and not force and self._mode is WriterMode.EXPLICIT:
+    async def _back_to_writing(self, slot: Slot) -> bool:
+        """Reopens an evicted writer for a read; False when its lease turned out to be lost: a reader will do."""
+        try:
+            await self._claim(slot, force=False, attach_again=False)
+        except Refusal as refusal:
+            self._observer.observe("lease.lost", Level.WARN, brain=slot.name, refusal=refusal.name)
+            return False
+        return True
+
+    async def _become_writer(self, slot: Slot) -> None:
+        if slot.fenced:
+            raise Refusal(
+                "WriterFencedError",
+                f"Another process took the writer lease of brain {slot.name!r} by force.",
+                cure=f"Write through it, or open the brain here again: POST /v1/brains/{slot.name}/open.",
+            )
+        if not slot.leased and self._mode is WriterMode.EXPLICIT:
             raise Refusal(
                 "BrainNotOpenForWritingError",
                 f"Brain {slot.name!r} is served read-only: this fleet claims a lease only when told to.",
@@ -163,22 +180,23 @@ class Pool:
             )
         if not self.claims_allowed:
             raise Refusal("EngineUnavailableError", "The fleet is stopping and takes no lease any more.")
-        await self._claim(slot, force=force, attach_again=slot.store is not None)
+        await self._claim(slot, force=False, attach_again=slot.store is not None)
 
     async def _claim(self, slot: Slot, *, force: bool, attach_again: bool) -> None:
         if slot.store is not None and not force:
             self._refuse_held(slot)
         await self._empty(slot)
         await self._shut(slot, keep_lease=True)
+        lease, slot.kept = slot.kept[0] if slot.kept else None, None
         try:
-            store = await self._in_thread(lambda: Store.open_writer(slot.path, force=force, clock=self._clock))
+            store = await self._in_thread(
+                lambda: Store.open_writer(slot.path, force=force, lease=lease, clock=self._clock)
+            )
         except Refusal as refusal:
-            slot.leased = False
             if attach_again:
                 await self._attach(slot)
             raise self._told(slot, refusal) from refusal
-        slot.store = store
-        slot.leased = True
+        slot.store, slot.fenced = store, False
         slot.lane = WriterLane(store, self._clock.monotonic, slot.name)
         self._observer.observe("lease.held", brain=slot.name, claim=store.writer_block().get("claimPath"))
         self._on_writer(slot)
@@ -218,10 +236,10 @@ class Pool:
                     await slot.lane.stop()
                     slot.lane = None
                 store, slot.store, slot.stale = slot.store, None, None
-                if store is not None:
-                    await self._in_thread(lambda: close_store(store, keep_lease=keep_lease and slot.leased))
-                if not keep_lease:
-                    slot.leased = False
+                if store is not None and keep_lease:
+                    slot.kept = await self._in_thread(store.suspend)
+                elif store is not None:
+                    await self._in_thread(store.close)
         finally:
             slot.moving = False
             slot.footprint_bytes = 0
@@ -260,10 +278,11 @@ class Pool:
         slot = self.slot(name)
         async with slot.lock:
             was_open, had_lease = slot.store is not None, slot.leased
-            if slot.store is None and slot.leased:
-                await self._claim(slot, force=False, attach_again=False)
             await self._empty(slot)
             await self._shut(slot, keep_lease=False)
+            if slot.kept is not None:
+                (lease, head), slot.kept = slot.kept, None
+                await self._in_thread(lambda: lease.release(head))
         if had_lease:
             self._observer.narrate("lease.released", f"lease of {name} released", brain=name, path=slot.path)
         return was_open, had_lease
@@ -290,11 +309,15 @@ class Pool:
 
     async def sweep(self) -> None:
         """Measures every open brain and evicts what `residency.evictions` names."""
-        for slot in list(self.residents()):
-            slot.footprint_bytes = slot.open_store().footprint_bytes()
+        self._measure()
         held = [r.Held(s.name, s.footprint_bytes, s.pins > 0 or s.moving, s.rhythm) for s in self.residents()]
         for name in r.evictions(held, self.budget.bytes, self._now()):
             await self.evict(name)
+
+    def _measure(self) -> None:
+        for slot in self.residents():
+            if not slot.moving:
+                slot.footprint_bytes = slot.open_store().footprint_bytes()
 
     async def evict(self, name: str) -> bool:
         """Closes an idle brain's handles and keeps its lease; False when a call came in between."""
@@ -310,8 +333,22 @@ class Pool:
     async def _beats(self) -> None:
         while True:
             await trio.sleep(HEARTBEAT_EVERY_S)
-            for slot in list(self.writers()):
-                await self.beat(slot)
+            for slot in list(self._slots.values()):
+                if slot.kept is not None:
+                    await self._beat_kept(slot)
+                elif slot.lane is not None:
+                    await self.beat(slot)
+
+    async def _beat_kept(self, slot: Slot) -> None:
+        """The heartbeat of a lease without an open store; one that was taken by force is let go."""
+        async with slot.lock:
+            if slot.kept is None:
+                return
+            lease = slot.kept[0]
+            if not await self._in_thread(lease.beat):
+                slot.kept = None
+                lease.abandon()
+                self._observer.observe("lease.lost", Level.WARN, brain=slot.name)
 
     async def beat(self, slot: Slot) -> None:
         """One heartbeat of one held lease; a lost fence spoils the residency, an idle brain gets its maintenance."""
@@ -333,6 +370,7 @@ class Pool:
 
     def figures(self) -> dict[str, Any]:
         """The `pool` object of /v1/health (A-POOL-10, A-LEASE-14)."""
+        self._measure()
         residents = list(self.residents())
         leased = sorted(slot.name for slot in self._slots.values() if slot.leased)
         return {
@@ -345,8 +383,3 @@ class Pool:
             "floored": self.budget.floored,
             "overridden": self.budget.overridden,
         }
-
-
-def close_store(store: Store, *, keep_lease: bool) -> None:
-    """Closes a store; with `keep_lease` the process stays the holder and opens it again as writer later."""
-    store.close()
