@@ -53,6 +53,7 @@ class Index:
         self._work = threading.Lock()
         self._thread: threading.Thread | None = None
         self._closed = False
+        self._loaded = False
         self._table = VersionTable()
         self._alive = AliveSets(self._table)
         self._spaces: dict[int, GrowingSpace] = {}
@@ -86,6 +87,7 @@ class Index:
                 spaces={space: rows.snapshot() for space, rows in self._spaces.items()},
                 has_text=self._has_text,
             )
+            self._loaded = True
         self._wake()
 
     def _load_versions(self, source: IndexSource, stored: Stored) -> None:
@@ -192,7 +194,7 @@ class Index:
         thread = self._thread
         if thread is not None:
             thread.join()
-        if self._files is not None:
+        if self._loaded:
             self.flush()
 
     def footprint_bytes(self) -> int:
