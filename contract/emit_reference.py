@@ -117,8 +117,8 @@ def refusals_page(contract: Json) -> str:
     """The refusal catalogue as a table."""
     head = (
         f"{_MADE}\n# Refusals\n\nA call that does not answer is refused by one of these names. "
-        "`fault` says whose it is; `retry`: `no` (the same call fails again), `after` (wait, then repeat), `same` (repeat with the same "
-        "idempotency key).\n\n"
+        "`fault` says whose it is; `retry`: `no` (the same call fails again), `after` (wait, then repeat), "
+        "`same` (repeat with the same idempotency key).\n\n"
         "| name | status | fault | retry | what it means | cure |\n|---|---|---|---|---|---|\n"
     )
     return head + "\n".join(map(_refusal_row, contract["refusals"])) + "\n"
