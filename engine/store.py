@@ -27,9 +27,8 @@ from engine.sqlite.connect import (
     cache_bytes,
     connect,
     refusal_of_failure,
-    refusal_of_sqlite,
 )
-from engine.sqlite.opening import attach_mode, verify
+from engine.sqlite.opening import attach_mode, open_verified
 from engine.sqlite.scope import Scope
 from engine.sqlite.source import SnapshotSource
 from engine.transaction import Transaction
@@ -89,10 +88,9 @@ class Store:
         residency = resident.begin(opening.path, "locking" if mode is OpenMode.SHARED else "lockless")
         store = cls(opening, mode, residency, lock)
         try:
-            connection = _opened(opening.path, opening.disk, mode)
+            connection, state = open_verified(opening.path, opening.disk, mode, opening.manifest)
             store._readers.adopt(connection)
-            store._frozen_head = verify(connection, opening.path, opening.manifest).head
-            store._readers.give(connection)
+            store._frozen_head = state.head
         except BaseException:
             store._let_go(wait_s=0.0)
             raise
@@ -289,14 +287,3 @@ def _attach_mode(path: Path, disk: Disk) -> tuple[OpenMode, FileLock | None]:
         return attach_mode(path, disk)
     except (OSError, ValueError) as error:
         raise manifest.not_attachable(path, "damaged", f"its locks cannot be looked at ({error})") from error
-
-
-def _opened(path: Path, disk: Disk, mode: OpenMode) -> apsw.Connection:
-    try:
-        return connect(path, disk, mode)
-    except (apsw.NotADBError, apsw.CorruptError) as error:
-        raise manifest.not_attachable(path, "damaged", f"its store.db is not a database ({error})") from error
-    except apsw.CantOpenError as error:
-        raise manifest.not_attachable(path, "unreadable", f"its store.db cannot be opened ({error})") from error
-    except apsw.Error as error:
-        raise refusal_of_sqlite(error, "open the store") from error

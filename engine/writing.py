@@ -17,7 +17,7 @@ from engine.index_holder import IndexHolder
 from engine.lease import FOLDER, READERS, Lease
 from engine.manifest import Manifest
 from engine.sqlite.connect import OpenMode, connect, refusal_of_failure
-from engine.sqlite.opening import CommitState, raise_epoch, verify
+from engine.sqlite.opening import CommitState, open_verified, raise_epoch
 from engine.sqlite.schema import PAGE_BYTES
 from engine.view import ViewContext
 
@@ -67,9 +67,8 @@ class Writing:
     @classmethod
     def begin(cls, setting: Setting, lease: Lease) -> "Writing":
         """Open the file as the holder of `lease` and raise the epoch. Raises apsw.Error, OSError and refusals."""
-        connection = connect(setting.path, setting.disk, OpenMode.WRITER)
+        connection, found = open_verified(setting.path, setting.disk, OpenMode.WRITER, setting.manifest)
         try:
-            found = verify(connection, setting.path, setting.manifest)
             epoch = raise_epoch(connection)
             setting.disk.hit("lease.epoch")
         except BaseException:
@@ -142,10 +141,9 @@ class Writing:
         path = self._setting.path
         try:
             self._disk.hit("reopen.head")
-            connection = connect(path, self._disk, OpenMode.WRITER)
+            connection, state = open_verified(path, self._disk, OpenMode.WRITER, self._setting.manifest)
             self.connection.close(True)
             self._use(connection)
-            state = verify(connection, path, self._setting.manifest)
         except (apsw.Error, OSError) as error:
             return refusal_of_failure(error, "open the store again after a failed write")
         except Refusal as refusal:

@@ -122,9 +122,9 @@ class ReaderPool:
         return connection
 
     def adopt(self, connection: apsw.Connection) -> None:
-        """Count a connection that was opened elsewhere as taken."""
+        """Keep a connection that was opened elsewhere, for the first view."""
         with self._changed:
-            self._out.add(connection)
+            self._idle.append(connection)
 
     def give(self, connection: apsw.Connection, *, reusable: bool = True) -> None:
         """Take a connection back; one that failed is closed instead."""

@@ -5,7 +5,7 @@ from typing import Final
 
 from contract.refusals import Refusal
 from engine.records import FOREVER, Entity, PendingContent, Revision, Space
-from engine.sqlite.rows import corrupt, entity_of, small_crc
+from engine.sqlite.rows import corrupt, entity_of, is_small_intact
 from engine.sqlite.scope import Scope
 
 _TAIL: Final = "id,type,sub,vis,service,crc,doc"
@@ -13,10 +13,8 @@ CURRENT: Final = f"SELECT iid,ver,cid,g0,{FOREVER},{_TAIL} FROM ent "
 CLOSED: Final = f"SELECT iid,ver,cid,g0,g1,{_TAIL} FROM ent_old "
 
 _BY_ID: Final = CURRENT + "WHERE id=?"
-_BY_ID_THEN: Final = CURRENT + "WHERE id=? AND g0<=?"
 _BY_ID_OLD: Final = CLOSED + "WHERE id=? AND g0<=? ORDER BY g0 DESC, ver DESC LIMIT 1"
 _BY_IID: Final = CURRENT + "WHERE iid=?"
-_BY_IID_THEN: Final = CURRENT + "WHERE iid=? AND g0<=?"
 _BY_IID_OLD: Final = CLOSED + "WHERE iid=? AND g0<=? ORDER BY g0 DESC, ver DESC LIMIT 1"
 _BY_VER: Final = CURRENT + "WHERE ver=?"
 _BY_VER_OLD: Final = CLOSED + "WHERE ver=?"
@@ -28,26 +26,26 @@ _SCAN_THEN: Final = (
 
 def by_id(scope: Scope, entity_id: str) -> Entity | None:
     """See `View.entity`."""
-    if scope.live:
-        row = scope.row(_BY_ID, (entity_id,))
-    else:
-        # Intervals of one id never overlap, so the newest that began by then is the only candidate.
-        row = scope.row(_BY_ID_THEN, (entity_id, scope.pin)) or scope.row(_BY_ID_OLD, (entity_id, scope.pin))
-    if row is None or row[4] <= scope.pin:
-        return None
-    entity = entity_of(row)
-    if entity.id != entity_id:
+    entity = _alive(scope, _BY_ID, _BY_ID_OLD, entity_id)
+    if entity is not None and entity.id != entity_id:
         raise corrupt("entity", entity_id, {"found": entity.id})
     return entity
 
 
 def by_iid(scope: Scope, iid: int) -> Entity | None:
     """The entity `iid` at this generation."""
-    if scope.live:
-        row = scope.row(_BY_IID, (iid,))
-    else:
-        row = scope.row(_BY_IID_THEN, (iid, scope.pin)) or scope.row(_BY_IID_OLD, (iid, scope.pin))
-    return None if row is None or row[4] <= scope.pin else entity_of(row)
+    return _alive(scope, _BY_IID, _BY_IID_OLD, iid)
+
+
+def _alive(scope: Scope, current: str, closed: str, key: str | int) -> Entity | None:
+    """The version of a key that is alive at the pin. A row is checked before its interval is believed."""
+    row = scope.row(current, (key,))
+    entity = None if row is None else entity_of(row)
+    if not scope.live and (entity is None or entity.g0 > scope.pin):
+        # Intervals of one key never overlap, so the newest that began by then is the only candidate.
+        row = scope.row(closed, (key, scope.pin))
+        entity = None if row is None else entity_of(row)
+    return None if entity is None or entity.g1 <= scope.pin else entity
 
 
 def by_version(scope: Scope, ver: int) -> Entity:
@@ -110,7 +108,7 @@ def text(scope: Scope, cid: int) -> str | None:
 def text_of_content(scope: Scope, row: tuple[int, int, int, int, int, str | None]) -> str | None:
     """The text of a row (cid, iid, src, vid, crc, text); one that an entity holds as its `data` is read there."""
     cid, iid, source, _, crc, own = row
-    if small_crc((cid, iid, source, 0), (own or "").encode()) != crc:
+    if not is_small_intact((cid, iid, source, 0), "" if own is None else own, crc):
         raise corrupt("content", cid, {"iid": iid})
     if source != 1:
         return own
@@ -134,7 +132,7 @@ def vector(scope: Scope, cid: int) -> bytes | None:
 def vector_of_row(row: tuple[int, int, int, int, bytes], cid: int) -> bytes:
     """The bytes of a row (vid, cid, space, crc, v) that must belong to `cid`, checked."""
     vid, owner, space, crc, data = row
-    if owner != cid or small_crc((vid, owner, space, 0), data) != crc:
+    if owner != cid or not is_small_intact((vid, owner, space, 0), data, crc):
         raise corrupt("vector", cid, {"vid": vid})
     return data
 

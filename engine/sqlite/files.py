@@ -1,7 +1,7 @@
 """Reads of paths and blobs."""
 
 from engine.blobs import BlobFolder
-from engine.sqlite.rows import corrupt, small_crc
+from engine.sqlite.rows import corrupt, is_small_intact, small_crc
 from engine.sqlite.scope import Scope
 
 
@@ -17,7 +17,7 @@ def path(scope: Scope, name: str) -> int | None:
     if row is None:
         return None
     g0, g1, iid, crc = row
-    if path_crc(name, g0, g1, iid) != crc:
+    if not is_small_intact((g0, g1, iid, 0), name, crc):
         raise corrupt("path", name)
     return int(iid) if g1 > scope.pin else None
 
@@ -27,10 +27,8 @@ def paths_under(scope: Scope, directory: str, after: str, limit: int) -> list[tu
     prefix = directory if directory.endswith("/") else directory + "/"
     sql = "SELECT path,g0,g1,iid,crc FROM vpath WHERE path>? AND path<? AND g0<=? AND g1>? ORDER BY path LIMIT ?"
     found: list[tuple[str, int]] = []
-    for name, g0, g1, iid, crc in scope.connection.execute(
-        sql, (max(prefix, after), prefix[:-1] + "0", scope.pin, scope.pin, limit)
-    ):
-        if path_crc(name, g0, g1, iid) != crc:
+    for name, g0, g1, iid, crc in scope.each(sql, (max(prefix, after), prefix[:-1] + "0", scope.pin, scope.pin, limit)):
+        if not is_small_intact((g0, g1, iid, 0), name, crc):
             raise corrupt("path", name)
         found.append((name, iid))
     return found

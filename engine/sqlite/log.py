@@ -1,5 +1,6 @@
 """Reads of the log: commits, their changes, instants, and the counters of any generation."""
 
+import struct
 from typing import Any, Final
 
 from contract.refusals import Refusal
@@ -14,7 +15,10 @@ from engine.sqlite.rows import (
     RELATION,
     REMOVE,
     VISIBILITIES,
+    corrupt,
     decode_object,
+    member,
+    meta_crc,
     relation_of,
     unslot,
 )
@@ -25,8 +29,12 @@ _COMMIT: Final = "SELECT gen,at_us,epoch,principal,door,nchg,meta,marks,h FROM c
 
 def meta_value(scope: Scope, key: str) -> Any:  # noqa: ANN401 - each key has its own type
     """A value of the table `meta`; None when absent."""
-    row = scope.row("SELECT v FROM meta WHERE k=?", (key,))
-    return None if row is None else row[0]
+    row = scope.row("SELECT v,crc FROM meta WHERE k=?", (key,))
+    if row is None:
+        return None
+    if meta_crc(key, row[0]) != row[1]:
+        raise corrupt("store setting", key)
+    return row[0]
 
 
 def head(scope: Scope) -> int:
@@ -57,8 +65,13 @@ def _checked(
     scope: Scope, row: tuple[Any, ...], previous: bytes, changes: list[tuple[Any, ...]], with_changes: bool
 ) -> Commit:
     generation, at_us, epoch, principal, door, count, meta, marks, found = row
-    texts = (principal.encode(), door.encode(), meta or b"", marks)
-    if len(changes) != count or commit_hash(previous, (generation, at_us, epoch, count), texts, changes) != found:
+    try:
+        texts = (principal.encode(), door.encode(), meta or b"", marks)
+        intact = len(changes) == count
+        intact = intact and commit_hash(previous, (generation, at_us, epoch, count), texts, changes) == found
+    except (AttributeError, TypeError, struct.error):  # a damaged header gives a column another type
+        intact = False
+    if not intact:
         raise Refusal(
             "RecordCorruptError",
             f"The commit of generation {generation} does not match the hash chain.",
@@ -117,7 +130,7 @@ def counts(scope: Scope) -> list[CountRow]:
     """See `View.counts`: today's counters, less what was born since, plus what has died since."""
     totals = {
         (kind, type_, unslot(sub), vis, unslot(service)): number
-        for kind, type_, sub, vis, service, number in scope.connection.execute("SELECT * FROM rollup")
+        for kind, type_, sub, vis, service, number in scope.each("SELECT * FROM rollup")
     }
     if not scope.live:
         for kind, table in ((ENTITY, "ent"), (RELATION, "rel")):
@@ -125,15 +138,15 @@ def counts(scope: Scope) -> list[CountRow]:
             born = f"SELECT type,sub,vis,service,-1 FROM {table} WHERE g0>?1 AND {key} IN "
             born += f"(SELECT DISTINCT key FROM change WHERE gen>?1 AND kind={kind})"
             died = f"SELECT type,sub,vis,service,1 FROM {table}_old WHERE g1>?1 AND g0<=?1"
-            for type_, sub, vis, service, number in scope.connection.execute(f"{born} UNION ALL {died}", (scope.pin,)):
+            for type_, sub, vis, service, number in scope.each(f"{born} UNION ALL {died}", (scope.pin,)):
                 group = (kind, type_, sub, vis, service)
                 totals[group] = totals.get(group, 0) + number
     return [
         CountRow(
             "entity" if kind == ENTITY else "relation",
-            (NOUN_TYPES if kind == ENTITY else VERB_TYPES)[type_],
+            member(NOUN_TYPES if kind == ENTITY else VERB_TYPES, type_),
             sub,
-            VISIBILITIES[vis],
+            member(VISIBILITIES, vis),
             service,
             number,
         )

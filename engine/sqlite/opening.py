@@ -14,11 +14,13 @@ from engine.manifest import PRODUCT, Manifest, not_attachable
 from engine.records import Watermarks
 from engine.sqlite import log, resident
 from engine.sqlite.connect import OpenMode, connect, refusal_of_sqlite
+from engine.sqlite.rows import meta_crc
 from engine.sqlite.schema import APPLICATION_ID, DDL, FORMAT, PAGE_BYTES
 from engine.sqlite.scope import LIVE, Scope
 from engine.sqlite.source import watermarks
 
-_DAMAGE: Final = (apsw.CorruptError, apsw.NotADBError, apsw.SQLError, apsw.MismatchError)
+_DAMAGE: Final = (apsw.CorruptError, apsw.NotADBError, apsw.SQLError, apsw.MismatchError, TypeError, ValueError)
+"""What reading a damaged file ends in; a damaged header gives a column another type."""
 
 
 class CommitState(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,17 +56,28 @@ def attach_mode(store: Path, disk: Disk) -> tuple[OpenMode, FileLock | None]:
     return (OpenMode.LOG_ON_HEAP if has_log else OpenMode.IMMUTABLE), lock
 
 
-def verify(connection: apsw.Connection, path: Path, manifest: Manifest) -> CommitState:
-    """Check that the database is the manifest's and that its last commit is whole; cheap whatever the size.
-
-    `StoreNotAttachableError` with the reason otherwise.
+def open_verified(path: Path, disk: Disk, mode: OpenMode, manifest: Manifest) -> tuple[apsw.Connection, CommitState]:
+    """A connection, after checks that cost the same whatever the size: the database is the manifest's, its last commit
+    is whole. `StoreNotAttachableError` with the reason otherwise.
     """
+    connection = None
     try:
+        connection = connect(path, disk, mode)
         connection.execute("BEGIN")
-        try:
-            return _verified(Scope(connection, LIVE, True), path, manifest)
-        finally:
-            connection.execute("COMMIT")
+        state = _verified(Scope(connection, LIVE, True), path, manifest)
+        connection.execute("COMMIT")
+    except BaseException as error:
+        if connection is not None:
+            connection.close(True)
+        _name_failure(error, path)
+        raise
+    return connection, state
+
+
+def _name_failure(failure: BaseException, path: Path) -> None:
+    """Raise the refusal for a failed opening, when it has one."""
+    try:
+        raise failure
     except _DAMAGE as error:
         raise not_attachable(path, "damaged", f"its database is damaged ({error})") from error
     except Refusal as error:
@@ -101,14 +114,13 @@ def raise_epoch(connection: apsw.Connection) -> int:
     """Make this connection's process the writer: earlier holders' commits are refused from now on. The new epoch."""
     connection.execute("BEGIN IMMEDIATE")
     try:
-        connection.execute("UPDATE meta SET v=v+1 WHERE k='epoch'")
-        epoch = connection.execute("SELECT v FROM meta WHERE k='epoch'").fetchone()
+        epoch = int(log.meta_value(Scope(connection, LIVE, True), "epoch")) + 1
+        connection.execute("UPDATE meta SET v=?, crc=? WHERE k='epoch'", (epoch, meta_crc("epoch", epoch)))
     except BaseException:
         connection.execute("ROLLBACK")
         raise
     connection.execute("COMMIT")
-    assert epoch is not None
-    return int(epoch[0])
+    return epoch
 
 
 def create_database(path: Path, manifest: Manifest, secret: bytes) -> None:
@@ -122,14 +134,17 @@ def create_database(path: Path, manifest: Manifest, secret: bytes) -> None:
             connection.execute(statement)
         connection.execute(f"PRAGMA application_id={APPLICATION_ID}; PRAGMA user_version={FORMAT}")
         connection.executemany(
-            "INSERT INTO meta VALUES(?,?)",
+            "INSERT INTO meta VALUES(?,?,?)",
             [
-                ("identity", manifest.id),
-                ("created_ms", manifest.created_at),
-                ("epoch", 0),
-                ("secret", secret),
-                ("floor", 0),
-                ("floor_h", genesis_hash(manifest.id)),
+                (key, value, meta_crc(key, value))
+                for key, value in (
+                    ("identity", manifest.id),
+                    ("created_ms", manifest.created_at),
+                    ("epoch", 0),
+                    ("secret", secret),
+                    ("floor", 0),
+                    ("floor_h", genesis_hash(manifest.id)),
+                )
             ],
         )
         connection.execute("COMMIT")

@@ -7,7 +7,7 @@ import msgspec
 
 from contract.vocabulary import VERB_TYPES
 from engine.records import FOREVER, Direction, Edge, Relation, RelationPage, RelationQuery
-from engine.sqlite.rows import VERB_NUMBERS, VISIBILITY_NUMBERS, corrupt, relation_of
+from engine.sqlite.rows import VERB_NUMBERS, VISIBILITY_NUMBERS, corrupt, member, relation_of
 from engine.sqlite.scope import Scope
 
 _TAIL: Final = "id,type,sub,vis,service,crc,doc"
@@ -17,12 +17,13 @@ CLOSED: Final = f"SELECT rid,src,dst,g0,g1,{_TAIL} FROM rel_old "
 
 def by_id(scope: Scope, relation_id: str) -> Relation | None:
     """See `View.relation`."""
-    row = scope.row(CURRENT + "WHERE id=? AND g0<=?", (relation_id, scope.pin))
-    if row is None and not scope.live:
+    row = scope.row(CURRENT + "WHERE id=?", (relation_id,))
+    relation = None if row is None else relation_of(row)
+    if not scope.live and (relation is None or relation.g0 > scope.pin):
         row = scope.row(CLOSED + "WHERE id=? AND g0<=? ORDER BY g0 DESC, rvid DESC LIMIT 1", (relation_id, scope.pin))
-    if row is None or row[4] <= scope.pin:
+        relation = None if row is None else relation_of(row)
+    if relation is None or relation.g1 <= scope.pin:
         return None
-    relation = relation_of(row)
     if relation.id != relation_id:
         raise corrupt("relation", relation_id, {"found": relation.id})
     return relation
@@ -128,6 +129,6 @@ def edges(scope: Scope, frontier: Sequence[int], direction: Direction, types: Se
         if not scope.live:
             sql += f" WHERE r.g0<=?2 UNION ALL SELECT {fields} {source.format('rel_old')} WHERE r.g0<=?2 AND r.g1>?2"
         parameters = (msgspec.json.encode(list(frontier)).decode(), *(() if scope.live else (scope.pin,)))
-        for rid, src, dst, type_, identity in scope.connection.execute(sql, parameters):
-            found[rid] = Edge(rid, src, dst, VERB_TYPES[type_], identity)
+        for rid, src, dst, type_, identity in scope.each(sql, parameters):
+            found[rid] = Edge(rid, src, dst, member(VERB_TYPES, type_), identity)
     return sorted(found.values(), key=lambda edge: edge.id)

@@ -5,7 +5,7 @@ noticed when the row is read. SQLite's own integrity check notices none of them 
 """
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Any, Final
 from zlib import crc32
@@ -90,11 +90,40 @@ def removal_digest(key: int, ver: int) -> bytes:
     return sha256(_SHORT.pack(key, ver, -1, -1)).digest()
 
 
+def is_small_intact(numbers: tuple[int, int, int, int], data: bytes | str, crc: int) -> bool:
+    """True when `small_crc` of the values is `crc`; values of a wrong type, which damage can make, are not intact."""
+    try:
+        return small_crc(numbers, data.encode() if isinstance(data, str) else data) == crc
+    except (TypeError, struct.error):
+        return False
+
+
+def _is_intact(
+    address: tuple[int, int, int, int], g1: int, identity: str, traits: Traits, doc: bytes, crc: int
+) -> bool:
+    try:
+        found = row_crc(address, identity, traits, doc)
+        return (found if g1 == FOREVER else old_crc(found, g1)) == crc
+    except (TypeError, struct.error):  # a damaged header gives a column another type
+        return False
+
+
+def meta_crc(key: str, value: object) -> int:
+    """The checksum of a row of `meta`."""
+    return crc32(repr((key, value)).encode())
+
+
+def member(names: Sequence[str], number: object) -> str:
+    """The name that a stored integer stands for; damage can make it stand for none."""
+    if isinstance(number, int) and 0 <= number < len(names):
+        return names[number]
+    raise corrupt("vocabulary number", number)
+
+
 def entity_of(row: tuple[Any, ...]) -> Entity:
     """The entity of a row (iid, ver, cid, g0, g1, id, type, sub, vis, service, crc, doc), checked."""
     iid, ver, cid, g0, g1, identity, type_, sub, visibility, service, crc, doc = row
-    found = row_crc((iid, ver, cid, g0), identity, (type_, sub, visibility, service), doc)
-    if (found if g1 == FOREVER else old_crc(found, g1)) != crc:
+    if not _is_intact((iid, ver, cid, g0), g1, identity, (type_, sub, visibility, service), doc, crc):
         raise corrupt("entity", identity, {"iid": iid, "version": ver})
     return Entity(iid, ver, cid, g0, g1, identity, _decode_doc(doc))
 
@@ -102,8 +131,7 @@ def entity_of(row: tuple[Any, ...]) -> Entity:
 def relation_of(row: tuple[Any, ...]) -> Relation:
     """The relation of a row (rid, src, dst, g0, g1, id, type, sub, vis, service, crc, doc), checked."""
     rid, src, dst, g0, g1, identity, type_, sub, visibility, service, crc, doc = row
-    found = row_crc((rid, src, dst, g0), identity, (type_, sub, visibility, service), doc)
-    if (found if g1 == FOREVER else old_crc(found, g1)) != crc:
+    if not _is_intact((rid, src, dst, g0), g1, identity, (type_, sub, visibility, service), doc, crc):
         raise corrupt("relation", identity, {"rid": rid, "generation": g0})
     return Relation(rid, src, dst, g0, g1, identity, _decode_doc(doc))
 
@@ -129,7 +157,10 @@ def pack_marks(marks: Watermarks) -> bytes:
 
 def unpack_marks(data: bytes) -> Watermarks:
     """The inverse of `pack_marks`."""
-    return Watermarks(*_MARKS.unpack(data))
+    try:
+        return Watermarks(*_MARKS.unpack(data))
+    except (TypeError, struct.error):
+        raise corrupt("watermarks", "newest commit") from None
 
 
 def slot(value: str | None) -> str:

@@ -26,7 +26,7 @@ _G1: Final = ", g1 INTEGER NOT NULL"
 
 DDL: Final[tuple[str, ...]] = (
     # identity, created_ms, epoch, secret; later the retention floor
-    "CREATE TABLE meta(k TEXT PRIMARY KEY, v) WITHOUT ROWID",
+    "CREATE TABLE meta(k TEXT PRIMARY KEY, v, crc INTEGER NOT NULL) WITHOUT ROWID",
     # marks: the last iid, ver, cid, vid, rid given out, so that none is ever given twice; h: see chain.py
     """CREATE TABLE commits(gen INTEGER PRIMARY KEY, at_us INTEGER NOT NULL, epoch INTEGER NOT NULL,
         principal TEXT NOT NULL, door TEXT NOT NULL, nchg INTEGER NOT NULL, meta BLOB, marks BLOB NOT NULL,

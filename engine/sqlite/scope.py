@@ -1,9 +1,12 @@
 """Where and when a read happens: a connection inside a transaction, and the generation it is pinned at."""
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 import apsw
 import msgspec
+
+from engine.sqlite.rows import corrupt
 
 LIVE: Final = 1 << 61
 """The pin of a transaction: later than any generation, so its own rows are seen too."""
@@ -21,9 +24,19 @@ class Scope(msgspec.Struct, frozen=True, gc=False):
 
     def row(self, sql: str, parameters: tuple[Any, ...] = ()) -> tuple[Any, ...] | None:
         """The first row of a statement."""
-        found: tuple[Any, ...] | None = self.connection.execute(sql, parameters).fetchone()
+        try:
+            found: tuple[Any, ...] | None = self.connection.execute(sql, parameters).fetchone()
+        except UnicodeDecodeError as error:
+            raise corrupt("row", parameters[0] if parameters else sql) from error
         return found
 
     def rows(self, sql: str, parameters: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
         """All rows of a statement, whose number the caller has bounded."""
-        return self.connection.execute(sql, parameters).fetchall()
+        return list(self.each(sql, parameters))
+
+    def each(self, sql: str, parameters: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+        """The rows of a statement, one after the other."""
+        try:
+            yield from self.connection.execute(sql, parameters)
+        except UnicodeDecodeError as error:
+            raise corrupt("row", parameters[0] if parameters else sql) from error

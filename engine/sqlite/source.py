@@ -95,24 +95,24 @@ class SnapshotSource:
 
     def versions_after(self, ver: int) -> Iterator[VersionRow]:
         """See `IndexSource.versions_after`."""
-        for row in self._scope.connection.execute(_VERSIONS, (ver,)):
+        for row in self._scope.each(_VERSIONS, (ver,)):
             entity = entity_of(row)
             yield VersionRow(entity.ver, entity.iid, entity.cid, entity.g0, entity.g1, entity.doc)
 
     def deaths_after(self, generation: int) -> Iterator[tuple[int, int]]:
         """See `IndexSource.deaths_after`."""
-        yield from self._scope.connection.execute("SELECT ver,g1 FROM ent_old WHERE g1>?", (generation,))
+        yield from self._scope.each("SELECT ver,g1 FROM ent_old WHERE g1>?", (generation,))
 
     def contents_after(self, cid: int) -> Iterator[tuple[int, str | None]]:
         """See `IndexSource.contents_after`."""
         sql = "SELECT cid,iid,src,vid,crc,text FROM content WHERE cid>? ORDER BY cid"
-        for row in self._scope.connection.execute(sql, (cid,)):
+        for row in self._scope.each(sql, (cid,)):
             yield row[0], entities.text_of_content(self._scope, row)
 
     def vectors_after(self, vid: int) -> Iterator[VectorRow]:
         """See `IndexSource.vectors_after`."""
         sql = "SELECT vid,cid,space,crc,v FROM vec WHERE vid>? ORDER BY vid"
-        for row in self._scope.connection.execute(sql, (vid,)):
+        for row in self._scope.each(sql, (vid,)):
             yield VectorRow(row[0], row[1], row[2], entities.vector_of_row(row, row[1]))
 
     def publish(self, add: Sequence[SegmentRow], drop: Sequence[str] = ()) -> None:

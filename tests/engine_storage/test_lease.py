@@ -186,7 +186,7 @@ def test_heartbeat_moves_and_descriptors_are_not_inherited(tmp_path: Path) -> No
 def test_a_claim_that_fails_midway_can_be_made_again(tmp_path: Path, point: str) -> None:
     new_store(tmp_path / "s").close()
     refused_or_raised = Disk(Failpoints(f"{point}:eio"))
-    with pytest.raises(Exception, match="Input/output error|disk failed"):
+    with pytest.raises(Exception, match=r"Input/output error|disk failed"):
         Store.open_writer(tmp_path / "s", disk=refused_or_raised)
     assert claim_path(tmp_path / "s") == "fresh"
 
