@@ -155,9 +155,9 @@ def test_a_listing_is_the_whole_subtree_a_vfs_04(brain):
 
 
 def test_a_sibling_with_a_longer_name_is_not_below_v_05(brain):
-    write(brain, "/root/a.txt")
-    write(brain, "/root-evil/b.txt")
-    assert listed(brain, "/root") == ["/root/a.txt"]
+    write(brain, "/top/a.txt")
+    write(brain, "/top-evil/b.txt")
+    assert listed(brain, "/top") == ["/top/a.txt"]
 
 
 def test_contents_come_with_a_listing_or_the_reason_a_vfs_05(brain):
