@@ -70,7 +70,7 @@ def wait_until_served(printed: list[str]) -> str:
     until = time.monotonic() + 60
     while time.monotonic() < until:
         text = "".join(printed)
-        if re.search(r"^ready http://", text, re.MULTILINE):
+        if re.search(r"^ready http://", text, re.MULTILINE) and "try: brainy call" in text:
             return text
         threading.Event().wait(0.1)
     raise AssertionError("make run did not come up:\n" + "".join(printed))
