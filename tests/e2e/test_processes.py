@@ -1,0 +1,80 @@
+"""What happens to the fleet when one of its processes dies, and what a worker weighs."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+
+import httpx
+import psutil
+import pytest
+
+from tests.support import fleet as fleets
+
+WORKER_RSS_MIB_MAX = 45.0
+
+
+def wait_for(happened, seconds):
+    until = time.monotonic() + seconds
+    while not (found := happened()):
+        assert time.monotonic() < until, "it did not happen in time"
+        time.sleep(0.02)
+    return found
+
+
+def worker_pids(fleet):
+    found = []
+    for process in fleet.processes():
+        with contextlib.suppress(psutil.NoSuchProcess):  # a zombie counts as gone
+            if any(part.startswith("workers.") for part in process.cmdline()):
+                found.append(process.pid)
+    return found
+
+
+def alive(pid):
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory):
+    """A fleet that these tests may damage."""
+    found = fleets.start(tmp_path_factory.mktemp("own"))
+    yield found
+    found.stop(signal.SIGKILL)
+    found.process.stderr.close()
+
+
+def test_an_idle_worker_is_small(own):
+    pid = worker_pids(own)[0]
+    assert psutil.Process(pid).memory_info().rss / 2**20 < WORKER_RSS_MIB_MAX
+
+
+def test_a_killed_worker_is_replaced_and_its_callers_see_a_closed_connection_b_65(own):
+    pid = worker_pids(own)[0]
+    with httpx.Client(base_url=own.url, timeout=10) as client:
+        assert client.get("/v1/health").status_code == 200
+        os.kill(pid, signal.SIGKILL)
+
+        def healthy():
+            try:
+                return client.get("/v1/health").status_code == 200
+            except httpx.TransportError:
+                return False
+
+        wait_for(lambda: worker_pids(own) not in ([pid], []), 5)
+        wait_for(healthy, 5)
+    headers = {"authorization": f"Bearer {own.service}"}
+    worker = httpx.get(f"{own.url}/v1/health", headers=headers).json()["workers"][0]
+    assert (worker["restarts"], worker["pid"] != pid) == (1, True)
+
+
+def test_a_killed_supervisor_takes_its_workers_with_it(own):
+    pids = worker_pids(own)
+    own.process.kill()
+    own.process.wait()
+    wait_for(lambda: not any(alive(pid) for pid in pids), 5)
