@@ -56,6 +56,7 @@ class Supervisor:
         self._keys = keys
         self._on_ready = on_ready
         self._status = "starting"
+        self._said_ready = False
         self._stop = trio.Event()
         self._code = Exit.OK
         self._sockets: list[socket.socket] = []
@@ -104,9 +105,9 @@ class Supervisor:
                 except EndpointError as error:
                     raise StartRefusal("RuntimeFolderError", str(error), "", Exit.CONFIG) from error
                 await trio.to_thread.run_sync(self._publish, answerer.endpoint)
-                await nursery.start(assembly.run)
                 self._spawner = self._make_spawner(answerer)
                 nursery.start_soon(self._spawner.run)
+                await nursery.start(assembly.run)
                 nursery.start_soon(self._say_ready)
                 if self._config.origin is Origin.STDIO:
                     nursery.start_soon(self._linger, answerer)
@@ -207,6 +208,7 @@ class Supervisor:
         addresses = [address_of(sock) for sock in self._sockets]
         for address in addresses:
             await answers(address)
+        self._said_ready = True
         for address in addresses:
             self._observer.narrate("ready", f"ready http://{address}")
         self._on_ready(addresses)
@@ -233,6 +235,7 @@ class Supervisor:
         status = self._status
         if (
             status == "ok"
+            and self._said_ready
             and self._spawner is not None
             and any(worker.state is not f.State.LIVE for worker in self._spawner.fleet.workers.values())
         ):

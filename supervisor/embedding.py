@@ -179,7 +179,7 @@ class EmbedLane:
     def _became_ready(self, model: Embedder) -> None:
         self.info, self.state = model, ModelState.READY
         self._loaded.set()
-        self._observer.observe("model.ready", model=model.model, dimensions=model.dimensions)
+        self._observer.observe("model.loaded", model=model.model, dimensions=model.dimensions)
 
     def _became_absent(self, refusal: Refusal) -> None:
         self.absence, self.state = refusal, ModelState.ABSENT

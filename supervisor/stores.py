@@ -26,7 +26,8 @@ def check_store(path: Path, cure: str, *, look_inside: bool = False) -> None:
         if not look_inside or _is_manifest(path / "manifest.json"):
             return
         why = "its manifest.json is not one of Brainy's"
-    raise StartRefusal("StoreNotAttachableError", f"{path} is not a store: {why}.", cure, Exit.STORE_UNSERVABLE)
+    made = "Name a folder that `brainy init` made, or make one in an empty or new folder: brainy init PATH"
+    raise StartRefusal("StoreNotAttachableError", f"{path} is not a store: {why}.", made, Exit.STORE_UNSERVABLE)
 
 
 def _is_manifest(path: Path) -> bool:

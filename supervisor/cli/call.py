@@ -14,6 +14,7 @@ from contract.door import Disposition, Door
 from contract.doors import DOORS
 from contract.limits import CALL_TIMEOUT_MS_DEFAULT, CALL_TIMEOUT_MS_MAX
 from contract.refusals import Refusal
+from contract.vocabulary import nearest
 from supervisor.cli.fields import Option, options_of, read_value
 from supervisor.exits import Exit
 
@@ -37,6 +38,18 @@ class DoorCommands(click.Group):
         """The door of this name, spelled as in the contract, in kebab-case or in snake_case."""
         door = BY_SPELLING.get(spelled(cmd_name))
         return None if door is None else door_command(door)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The door that the first word names; an unknown one is refused with the nearest names."""
+        if args and not args[0].startswith("-") and spelled(args[0]) not in BY_SPELLING:
+            near = nearest(args[0], list(DOORS))
+            hint = f"Did you mean {' or '.join(near)}? " if near else ""
+            raise click.UsageError(
+                f"DoorNotFoundError: no door is called {args[0][:64]!r}. {hint}`brainy call` lists them."
+            )
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The doors with their summaries."""
