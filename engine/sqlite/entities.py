@@ -1,6 +1,5 @@
 """Reads of entities, their contents and their past."""
 
-from collections.abc import Sequence
 from typing import Final
 
 from contract.refusals import Refusal
@@ -84,16 +83,15 @@ def history(scope: Scope, entity_id: str, limit: int, before: int) -> list[Revis
         if version.g1 < ceiling and (version.iid, version.g1) not in starts:
             # A later version that `ceiling` or `limit` cut off would have been newer, hence already listed.
             revisions.append(Revision("remove", version.g1, version))
-        first = (version.iid, version.g0) not in ends and version.doc.get("_rev", 1) == 1
-        revisions.append(Revision("add" if first or _reborn(versions, version) else "update", version.g0, version))
+        continued = (version.iid, version.g0) in ends or _has_predecessor(scope, version)
+        revisions.append(Revision("update" if continued else "add", version.g0, version))
     return revisions[:limit]
 
 
-def _reborn(versions: Sequence[Entity], version: Entity) -> bool:
-    """True when an older entity of the same id ended before this one began: it was added again."""
-    return any(other.iid < version.iid for other in versions) and not any(
-        other.iid == version.iid and other.g1 == version.g0 for other in versions
-    )
+def _has_predecessor(scope: Scope, version: Entity) -> bool:
+    """True when a version of the same entity ended where this one begins; asked for the oldest one listed only."""
+    sql = "SELECT 1 FROM ent_old WHERE iid=? AND g0<? AND g1=?"
+    return scope.row(sql, (version.iid, version.g0, version.g0)) is not None
 
 
 # -- contents
