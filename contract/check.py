@@ -121,14 +121,22 @@ def _add_item_faults(door: Door, shape: "_Shape", given: dict[str, Any], refusal
 
 def later_option(door: Door, params: msgspec.Struct) -> tuple[str, str] | None:
     """The first option of `params` that is not built yet and has a non-default value, with its release."""
-    for spec in msgspec.structs.fields(door.params):
-        value = getattr(params, spec.name)
-        if value is None:
+    for name, wire_name, default in _later_fields(door):
+        value = getattr(params, name)
+        if value is None or value == default:
             continue
-        for option in (spec.encode_name, f"{spec.encode_name}={value}" if isinstance(value, str) else ""):
-            if option in door.later and value != spec.default:
+        for option in (wire_name, f"{wire_name}={value}" if isinstance(value, str) else ""):
+            if option in door.later:
                 return option, door.later[option]
     return None
+
+
+@cache
+def _later_fields(door: Door) -> tuple[tuple[str, str, object], ...]:
+    """Attribute, wire name and default of every parameter that `door.later` speaks of; asked at every call."""
+    named = {option.partition("=")[0] for option in door.later}
+    fields = msgspec.structs.fields(door.params)
+    return tuple((spec.name, spec.encode_name, spec.default) for spec in fields if spec.encode_name in named)
 
 
 def query_document(door: Door, pairs: Iterable[tuple[str, str]]) -> dict[str, object]:
