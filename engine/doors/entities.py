@@ -43,7 +43,8 @@ def _texts_of_batch(params: AddManyParams) -> Sequence[str]:
 @writes("add", texts=texts_of_item)
 def add(txn: Transaction, params: AddParams, call: CallContext) -> Document:
     """Adds one entity. Refuses a taken id unless `ifAbsent`, a vector of another width, and what the engine owns."""
-    prepared = prepare_add(txn, params, call, if_absent=params.if_absent)
+    existing = None if params.id is None else txn.entity(params.id)
+    prepared = prepare_add(txn, params, call, existing, if_absent=params.if_absent)
     if prepared.existing is None:
         txn.add_entity(prepared.doc, prepared.content)
     return add_receipt(txn, prepared, call)
@@ -88,6 +89,7 @@ def remove(txn: Transaction, params: RemoveParams, call: CallContext) -> Documen
 @writes("addMany", texts=_texts_of_batch)
 def add_many(txn: Transaction, params: AddManyParams, call: CallContext) -> Document:
     """Adds many entities in one generation, or none of them. An id may stand in the list once."""
+    taken = txn.entities([item.id for item in params.items if item.id is not None])
     seen: set[str] = set()
 
     def prepare(index: int, item: NewEntity) -> Prepared:
@@ -100,7 +102,8 @@ def add_many(txn: Transaction, params: AddManyParams, call: CallContext) -> Docu
             )
         if item.id is not None:
             seen.add(item.id)
-        return prepare_add(txn, item, call, if_absent=params.if_absent)
+        existing = None if item.id is None else taken.get(item.id)
+        return prepare_add(txn, item, call, existing, if_absent=params.if_absent)
 
     prepared = each(params.items, prepare)
     txn.add_entities([(one.doc, one.content) for one in prepared if one.existing is None])

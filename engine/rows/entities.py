@@ -83,15 +83,16 @@ def texts_of_change(item: Change) -> Sequence[str]:
     return [] if text is None or item.vector is not None else [text]
 
 
-def prepare_add(txn: Transaction, item: NewEntity, call: CallContext, *, if_absent: bool) -> Prepared:
-    """Everything about a new entity but the writing of it. `EntityExistsError` when its id is taken.
+def prepare_add(
+    txn: Transaction, item: NewEntity, call: CallContext, existing: Entity | None, *, if_absent: bool
+) -> Prepared:
+    """Everything about a new entity but the writing of it. `existing` has its id: `EntityExistsError`, or `ifAbsent`.
 
     An id that was removed continues its `_rev` while history knows it.
     """
     refuse_vfs_subtype(item.subtype, "Write files and directories with `vfs.writeFile`.")
     refuse_system(item.visibility, call)
     entity_id = item.id if item.id is not None else call.new_id()
-    existing = txn.entity(entity_id) if item.id is not None else None
     if existing is not None and not if_absent:
         raise Refusal(
             "EntityExistsError",
@@ -152,9 +153,8 @@ class Planned(NamedTuple):
     differs: bool
 
 
-def plan_change(txn: Transaction, item: Change, call: CallContext) -> Planned:
+def plan_change(txn: Transaction, entity: Entity, item: Change, call: CallContext) -> Planned:
     """What an update would make of its entity. Refuses what the update would refuse; writes nothing."""
-    entity = required(txn, item.id)
     check_revision(entity.doc, item.if_rev)
     unset = frozenset(item.unset or ())
     fields = {wire: getattr(item, name) for name, wire in _UPDATE_FIELDS.items() if getattr(item, name) is not None}
@@ -181,7 +181,7 @@ def make_change(txn: Transaction, planned: Planned, call: CallContext) -> Docume
 
 def change_entity(txn: Transaction, item: Change, call: CallContext) -> Document:
     """Updates one entity and gives its receipt; one that already is as asked is left alone with `changed: false`."""
-    return make_change(txn, plan_change(txn, item, call), call)
+    return make_change(txn, plan_change(txn, required(txn, item.id), item, call), call)
 
 
 def _guard_change(entity: Entity, item: Change, named: set[str], unset: frozenset[str], call: CallContext) -> None:

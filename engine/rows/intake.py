@@ -6,9 +6,8 @@ skipped whole, stamps included, so that running an import again gives exactly th
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from contract.check import check_params
 from contract.doors import DOORS
@@ -19,9 +18,10 @@ from contract.refusals import Refusal
 from engine.doors.registry import CallContext, Document
 from engine.importing.identity import RowIds
 from engine.importing.rows import ImportFailure, Row
+from engine.records import Content, Entity
 from engine.rows.contents import embedding_state
 from engine.rows.documents import ENTITY_KEYS, ordered
-from engine.rows.entities import Prepared, make_change, plan_change, prepare_add
+from engine.rows.entities import make_change, plan_change, prepare_add
 from engine.rows.relations import relate_pair
 
 if TYPE_CHECKING:
@@ -85,84 +85,119 @@ class Tally:
     states: set[str] = field(default_factory=set)
     failures: list[ImportFailure] = field(default_factory=list)
 
+    def fail(self, row: Row, refusal: Refusal) -> None:
+        """Notes a row that was refused."""
+        self.failures.append(ImportFailure(row.line, refusal.name, refusal.message))
+
 
 def take_rows(txn: Transaction, rows: list[Row], intake: Intake, call: CallContext) -> Tally:
     """Writes the entities, then the relations. A row that is refused is a failure of the tally and nothing else."""
     tally = Tally()
-    row_ids = RowIds(intake.source)
-    for index, row in enumerate(rows):
+    entities = [row for row in rows if not row.relation]
+    if intake.entities:
+        reader = _Entities(txn, intake, tally, call)
+        for start in range(0, len(entities), READ_CHUNK_ROWS_MAX):
+            call.check()
+            reader.take(entities[start : start + READ_CHUNK_ROWS_MAX])
+    else:
+        tally.skipped += len(entities)
+    for index, row in enumerate(row for row in rows if row.relation and intake.relations):
         if index % READ_CHUNK_ROWS_MAX == 0:
             call.check()
-        if not row.relation:
-            _attempt(tally, row, lambda one: _take_entity(txn, one, intake, row_ids, tally, call))
-    for index, row in enumerate(rows):
-        if index % READ_CHUNK_ROWS_MAX == 0:
-            call.check()
-        if row.relation:
-            _attempt(tally, row, lambda one: _take_relation(txn, one, intake, tally, call))
+        try:
+            _take_relation(txn, row, intake, tally, call)
+        except Refusal as refusal:
+            tally.fail(row, refusal)
     return tally
 
 
-def _attempt(tally: Tally, row: Row, take: Callable[[Row], None]) -> None:
-    try:
-        take(row)
-    except Refusal as refusal:
-        tally.failures.append(ImportFailure(row.line, refusal.name, refusal.message))
+class _Checked(NamedTuple):
+    """A row as parameters of add, beside what it said itself."""
+
+    row: Row
+    fields: Document
+    kept: Document
+    params: AddParams
+    id: str
 
 
-def _take_entity(txn: Transaction, row: Row, intake: Intake, row_ids: RowIds, tally: Tally, call: CallContext) -> None:
-    if not intake.entities:
-        tally.skipped += 1
-        return
-    fields, kept = _fields_of(row, intake)
-    fields.setdefault("id", row_ids.of(row.fields))
-    params = check_params(DOORS["add"], {"type": intake.default_type, "data": "", **fields})
-    assert isinstance(params, AddParams)
-    assert params.id is not None
-    existing = txn.entity(params.id)
-    if existing is None:
-        prepared = prepare_add(txn, params, call, if_absent=False)
-        _add(txn, prepared, kept if row.exact else intake.stamps(txn.now_ms), row, fields)
-        tally.added += 1
-        tally.states.add(embedding_state(prepared.content, call))
-    elif intake.mode == "skip" or not _merge(txn, params, fields, row, intake, tally, call):
-        tally.skipped += 1
-    else:
-        tally.updated += 1
-    tally.ids.append(params.id)
+class _Entities:
+    """Takes rows chunk by chunk: one look-up and one insertion for all new rows of a chunk."""
 
+    def __init__(self, txn: Transaction, intake: Intake, tally: Tally, call: CallContext) -> None:
+        self._txn = txn
+        self._intake = intake
+        self._tally = tally
+        self._call = call
+        self._row_ids = RowIds(intake.source)
+        self._fresh: dict[str, tuple[Document, Content | None]] = {}
 
-def _add(txn: Transaction, prepared: Prepared, extra: Document, row: Row, fields: Document) -> None:
-    """Adds a checked row; `extra` is what an exported record keeps, or the stamps of an ordinary one."""
-    doc = dict(prepared.doc)
-    if row.exact:
-        doc |= extra
-    else:
-        doc["metadata"] = {**doc["metadata"], **extra}
-    if "data" not in fields:
-        del doc["data"]
-    txn.add_entity(ordered(doc, ENTITY_KEYS), prepared.content)
+    def take(self, rows: list[Row]) -> None:
+        """Writes one chunk; refused rows become failures of the tally."""
+        checked = []
+        for row in rows:
+            try:
+                checked.append(self._checked(row))
+            except Refusal as refusal:
+                self._tally.fail(row, refusal)
+        known = self._txn.entities([one.id for one in checked])
+        seen: set[str] = set()
+        for one in checked:
+            if one.id in seen:
+                self._flush()
+                known |= self._txn.entities([one.id])
+            seen.add(one.id)
+            try:
+                self._take_one(one, known.get(one.id))
+            except Refusal as refusal:
+                self._tally.fail(one.row, refusal)
+        self._flush()
 
+    def _checked(self, row: Row) -> _Checked:
+        fields, kept = _fields_of(row, self._intake)
+        if "id" not in fields:
+            fields["id"] = self._row_ids.of(row.fields)
+        params = check_params(DOORS["add"], {"type": self._intake.default_type, "data": "", **fields})
+        assert isinstance(params, AddParams)
+        assert params.id is not None
+        return _Checked(row, fields, kept, params, params.id)
 
-def _merge(
-    txn: Transaction,
-    params: AddParams,
-    fields: Document,
-    row: Row,
-    intake: Intake,
-    tally: Tally,
-    call: CallContext,
-) -> bool:
-    """Brings a row's fields into the record of its id; False when they were there already."""
-    assert params.id is not None
-    named = {name: getattr(params, name) for wire, name in _CHANGE_FIELDS.items() if wire in fields}
-    planned = plan_change(txn, EntityChange(id=params.id, **named), call)
-    if planned.differs and not row.exact:
-        before = planned.entity.doc["metadata"]
-        planned.wanted["metadata"] = {**planned.wanted["metadata"], **intake.stamps(txn.now_ms, before)}
-    receipt = make_change(txn, planned, call)
-    tally.states.add(receipt["embedding"])
-    return planned.differs
+    def _take_one(self, one: _Checked, existing: Entity | None) -> None:
+        if existing is None:
+            prepared = prepare_add(self._txn, one.params, self._call, None, if_absent=False)
+            self._fresh[one.id] = (self._document(one, prepared.doc), prepared.content)
+            self._tally.added += 1
+            self._tally.states.add(embedding_state(prepared.content, self._call))
+        elif self._intake.mode != "skip" and self._merged(one, existing):
+            self._tally.updated += 1
+        else:
+            self._tally.skipped += 1
+        self._tally.ids.append(one.id)
+
+    def _document(self, one: _Checked, doc: Document) -> Document:
+        """A new row's document: an exported one as it was, another with the stamps of this import."""
+        if one.row.exact:
+            doc = doc | one.kept
+        else:
+            doc["metadata"] = {**doc["metadata"], **self._intake.stamps(self._txn.now_ms)}
+        if "data" not in one.fields:
+            del doc["data"]
+        return ordered(doc, ENTITY_KEYS) if one.row.exact else doc
+
+    def _merged(self, one: _Checked, existing: Entity) -> bool:
+        """Brings a row's fields into the record of its id; False when they were there already."""
+        named = {name: getattr(one.params, name) for wire, name in _CHANGE_FIELDS.items() if wire in one.fields}
+        planned = plan_change(self._txn, existing, EntityChange(id=one.id, **named), self._call)
+        if planned.differs and not one.row.exact:
+            stamps = self._intake.stamps(self._txn.now_ms, existing.doc["metadata"])
+            planned.wanted["metadata"] = {**planned.wanted["metadata"], **stamps}
+        self._tally.states.add(make_change(self._txn, planned, self._call)["embedding"])
+        return planned.differs
+
+    def _flush(self) -> None:
+        if self._fresh:
+            self._txn.add_entities(list(self._fresh.values()))
+            self._fresh = {}
 
 
 def _take_relation(txn: Transaction, row: Row, intake: Intake, tally: Tally, call: CallContext) -> None:

@@ -223,3 +223,13 @@ def test_columns_are_mapped(brain):
     assert "a" not in document["metadata"]
     assert brain.refused("import", content=content, format="csv", columns={"color": "a"}).name == "ValidationError"
     assert brain.refused("import", content=content, format="csv", columns={"id": "Id"}).name == "ImportFormatError"
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_an_id_that_stands_twice_is_one_record_with_the_last_row(brain, before):
+    if before:
+        load(brain, "id,data,k\na,zero,0\n", format="csv")
+    answer = load(brain, "id,data,k\na,one,1\na,two,2\na,two,2\n", format="csv")
+    assert tally(answer) == ({"updated": 2, "skipped": 1} if before else {"added": 1, "updated": 1, "skipped": 1})
+    document = brain.ask("get", id="a")
+    assert (document["data"], document["metadata"]["k"], document["_rev"]) == ("two", 2, 3 if before else 2)
