@@ -68,6 +68,7 @@ class Disk:
 
         Never blocks on a FIFO and never follows a symbolic link.
         """
+        assert path.name not in _FORBIDDEN, path
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
             status = os.fstat(descriptor)
@@ -86,6 +87,7 @@ class Disk:
 
     def map_readonly(self, path: Path) -> mmap.mmap:
         """The bytes of a regular, non-empty file, mapped for reading. The map outlives the name."""
+        assert path.name not in _FORBIDDEN, path
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
             status = os.fstat(descriptor)
@@ -201,7 +203,7 @@ class Disk:
         FileNotFoundError when the file is absent. A lock is not a write: the file is opened read-only, which works on a
         read-only file system.
         """
-        assert path.name not in _FORBIDDEN
+        assert path.name not in _FORBIDDEN, path
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
             fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)

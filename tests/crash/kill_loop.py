@@ -3,15 +3,15 @@
     python tests/crash/kill_loop.py --kills 200 [--seed N]
 
 A writer process commits random groups to one store. Each answer is appended to an acknowledgement file outside the
-store and synced, as a client would remember it. The parent kills it with SIGKILL at a random moment, or lets a failpoint
-kill it at a named step of a commit or checkpoint, then opens the store and checks:
+store and synced, as a client would remember it. The parent kills it with SIGKILL at a random moment, or lets a
+failpoint kill it at a named step of a commit or checkpoint, then opens the store and checks:
 
     N1  every acknowledged write is there, at the generation it was acknowledged with
     N2  every write is whole or absent, with all its records
     N3  generations are 1..head without a gap, and the head never falls
     N4  counters, adjacency and the derived index agree with a full scan of the records
 
-and the hash chain, the idempotency keys of acknowledged and unacknowledged writes, and that opening took under a second.
+and the hash chain, the idempotency keys of acknowledged and new writes, and that opening took under a second.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ import tempfile
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +72,7 @@ def write_of(name: str, seed: int) -> WriteJob:
             (doc, Content(doc["data"], vector_of(rng.random(), 1.0) if rng.random() < 0.8 else None, space))
             for doc in docs
         )
-        for before, after in zip(made, made[1:], strict=False):
+        for before, after in pairwise(made):
             txn.add_relation(relation_doc(f"{before.id}-{after.id}", before.id, after.id), before.iid, after.iid)
         victim = rng.randrange(1_000)
         for entity in txn.scan(after_iid=max(0, made[0].iid - 60 - victim % 50), limit=2):
@@ -271,7 +272,7 @@ def main() -> None:
         ledger = run(options.kills, options.seed, Path(root))
     reopen_ms = sorted(1_000 * each for each in ledger.reopen_s)
     sys.stdout.write(
-        f"{options.kills} kills, {len(ledger.acknowledged)} acknowledged writes, head {ledger.head}: 0 lost, 0 partial. "
+        f"{options.kills} kills, {len(ledger.acknowledged)} acknowledged writes, head {ledger.head}: none lost or partial. "
         f"Reopening: median {reopen_ms[len(reopen_ms) // 2]:.1f} ms, longest {reopen_ms[-1]:.1f} ms. "
         f"Killed at {dict(ledger.steps)}.\n"
     )

@@ -208,7 +208,9 @@ def compare(view: View, model: Model, rng: random.Random) -> None:
         compare_incidence(view, model, identity, entity.iid, rng)
     assert {path: iids[iid] for path, iid in view.paths_under("/")} == model.paths
     assert {path: iids[view.path(path) or 0] for path in model.paths} == model.paths
-    assert [path for path, _ in view.paths_under("/a")] == sorted(path for path in model.paths if path.startswith("/a/"))
+    assert [path for path, _ in view.paths_under("/a")] == sorted(
+        path for path in model.paths if path.startswith("/a/")
+    )
 
 
 def compare_incidence(view: View, model: Model, identity: str, iid: int, rng: random.Random) -> None:
