@@ -60,10 +60,8 @@ class SlotKind(enum.Enum):
     NUMBERS = "numbers"
     IDENTITIES = "identities"
 
-    @property
-    def is_bag(self) -> bool:
-        """True for the two kinds that count single values."""
-        return self in (SlotKind.NUMBERS, SlotKind.IDENTITIES)
+
+_BAG_KINDS = frozenset((SlotKind.NUMBERS.value, SlotKind.IDENTITIES.value))
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -77,6 +75,11 @@ class Slot:
     def kind(self) -> SlotKind:
         """The kind as the closed set."""
         return SlotKind(self.kind_name)
+
+    @property
+    def is_bag(self) -> bool:
+        """True for the two kinds that count single values."""
+        return self.kind_name in _BAG_KINDS
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,39 +72,50 @@ def to_number(value: Fraction, *, integer: bool) -> Number | None:
     """A document's number: an int if `integer` and one can hold it, else the nearest float; None if too large."""
     if integer and value.denominator == 1 and INTEGER_MIN <= value.numerator <= INTEGER_MAX:
         return value.numerator
+    return _quotient(value.numerator, value.denominator)
+
+
+def total(value: Exact, *, integer: bool) -> Number | None:
+    """A sum as a document's number, as `to_number` gives it."""
+    if integer and value.scale == 0 and INTEGER_MIN <= value.units <= INTEGER_MAX:
+        return value.units
+    return _quotient(value.units, 1 << value.scale)
+
+
+def _quotient(numerator: int, denominator: int) -> float | None:
+    """The nearest float, None beyond the largest. int / int is correctly rounded, and a zero is the positive one."""
     try:
-        # int / int is correctly rounded, and a zero is the positive one.
-        return value.numerator / value.denominator
+        return numerator / denominator
     except OverflowError:
         return None
 
 
-def mean(total: Exact, count: int) -> float | None:
+def mean(value: Exact, count: int) -> float | None:
     """Sum over count, rounded once; None without values."""
     if count == 0:
         return None
-    return _as_float(total.fraction() / count)
+    return _quotient(value.units, count << value.scale)
 
 
-def sample_variance(total: Exact, squares: Exact, count: int) -> Fraction | None:
+def sample_variance(summed: Exact, squares: Exact, count: int) -> Fraction | None:
     """The exact sample variance (divided by count - 1); None below two values."""
     if count < 2:
         return None
-    whole = total.fraction()
+    whole = summed.fraction()
     spread = squares.fraction() - whole * whole / count
     assert spread >= 0, "a sum of squared differences is never negative"
     return spread / (count - 1)
 
 
-def variance(total: Exact, squares: Exact, count: int) -> float | None:
+def variance(summed: Exact, squares: Exact, count: int) -> float | None:
     """The sample variance rounded once; None below two values or beyond the largest float."""
-    value = sample_variance(total, squares, count)
-    return None if value is None else _as_float(value)
+    value = sample_variance(summed, squares, count)
+    return None if value is None else _quotient(value.numerator, value.denominator)
 
 
-def deviation(total: Exact, squares: Exact, count: int) -> float | None:
+def deviation(summed: Exact, squares: Exact, count: int) -> float | None:
     """The sample standard deviation, rounded once from the exact variance; None below two values."""
-    value = sample_variance(total, squares, count)
+    value = sample_variance(summed, squares, count)
     return None if value is None else square_root(value)
 
 
@@ -119,10 +130,4 @@ def square_root(value: Fraction) -> float | None:
     root = math.isqrt(scaled)
     # One more bit says whether anything lies below the root, so that the final rounding cannot take it for a tie.
     sticky = root * 2 + (1 if rest or root * root != scaled else 0)
-    return _as_float(Fraction(sticky, 1 << (shift // 2 + 1)))
-
-
-def _as_float(value: Fraction) -> float | None:
-    number = to_number(value, integer=False)
-    assert number is None or isinstance(number, float)
-    return number
+    return _quotient(sticky, 1 << (shift // 2 + 1))

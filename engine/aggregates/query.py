@@ -190,7 +190,7 @@ def _order(definition: Definition, query: Query) -> Callable[[_Row], Any]:
     name, descending = query.order_by, query.descending
 
     def by_key(row: _Row) -> object:
-        return tuple(rank(value) for value in row.group.key.values())
+        return _Tie(row)
 
     def by_value(row: _Row) -> object:
         assert name is not None
@@ -218,6 +218,30 @@ def rank(value: object) -> tuple[int, Any]:
         case str():
             return (2, value)
     return (3, canonical(value))
+
+
+class _Tie:
+    """The order of group keys as values, worked out when two rows meet."""
+
+    __slots__ = ("_ranks", "_row")
+
+    def __init__(self, row: _Row) -> None:
+        self._row = row
+        self._ranks: tuple[tuple[int, Any], ...] | None = None
+
+    @property
+    def ranks(self) -> tuple[tuple[int, Any], ...]:
+        if self._ranks is None:
+            self._ranks = tuple(rank(value) for value in self._row.group.key.values())
+        return self._ranks
+
+    def __lt__(self, other: _Tie) -> bool:
+        return self.ranks < other.ranks
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Tie) and self.ranks == other.ranks
+
+    __hash__ = None  # type: ignore[assignment]  # an order, never a key
 
 
 class _Descending:

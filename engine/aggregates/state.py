@@ -23,7 +23,7 @@ from typing import Protocol
 
 from contract.refusals import Refusal
 from engine.aggregates.definition import Definition, Metric, Op, Slot, SlotKind
-from engine.aggregates.exact import ZERO, Exact, Number, deviation, exact, mean, to_number, variance
+from engine.aggregates.exact import ZERO, Exact, Number, deviation, exact, mean, to_number, total, variance
 from engine.aggregates.grouping import NOWHERE, Document, Join, Joined, Part, joiner
 from engine.aggregates.keys import group_values, key_number
 
@@ -108,8 +108,8 @@ class Tally:
 
     def __init__(self, slots: tuple[Slot, ...]) -> None:
         self.count = 0
-        self.sums: tuple[Sums | None, ...] = tuple(None if slot.kind.is_bag else Sums() for slot in slots)
-        self.bags: tuple[MemoryBag | None, ...] = tuple(MemoryBag() if slot.kind.is_bag else None for slot in slots)
+        self.sums: tuple[Sums | None, ...] = tuple(None if slot.is_bag else Sums() for slot in slots)
+        self.bags: tuple[MemoryBag | None, ...] = tuple(MemoryBag() if slot.is_bag else None for slot in slots)
 
     def change(self, slots: tuple[Slot, ...], parts: tuple[Part, ...], times: int) -> int:
         """Adds a record's contribution (`times` 1) or takes it away (-1). Gives by how many entries the bags grew."""
@@ -222,7 +222,7 @@ def _of_sums(metric: Metric, sums: Sums) -> Number | None:
         case Op.COUNT:
             return sums.count
         case Op.SUM:
-            return to_number(sums.total.fraction(), integer=sums.floats == 0)
+            return total(sums.total, integer=sums.floats == 0)
         case Op.AVG:
             return mean(sums.total, sums.count)
         case Op.VARIANCE:

@@ -64,8 +64,8 @@ def empty_group(slots: tuple[Slot, ...], key: bytes) -> StoredGroup:
         0,
         key,
         0,
-        tuple(None if slot.kind.is_bag else Sums() for slot in slots),
-        tuple(BagSummary() if slot.kind.is_bag else None for slot in slots),
+        tuple(None if slot.is_bag else Sums() for slot in slots),
+        tuple(BagSummary() if slot.is_bag else None for slot in slots),
     )
 
 
@@ -92,7 +92,7 @@ def read_group(definition: Definition, def_id: int, row: tuple[Any, ...]) -> Sto
     sums: list[Sums | None] = []
     bags: list[BagSummary | None] = []
     for slot, part in zip(definition.slots, _decode(state), strict=True):
-        if slot.kind.is_bag:
+        if slot.is_bag:
             sums.append(None)
             bags.append(BagSummary(*part))
         else:
