@@ -24,7 +24,6 @@ from engine.sqlite import resident
 from engine.sqlite.connect import (
     OpenMode,
     ReaderPool,
-    cache_bytes,
     connect,
     refusal_of_failure,
 )
@@ -223,7 +222,7 @@ class Store:
 
     def footprint_bytes(self) -> int:
         """Resident bytes held for this store: page caches and loaded indexes."""
-        writer = cache_bytes(self._writing.connection) if self._writing is not None else 0
+        writer = self._writing.cache_bytes() if self._writing is not None else 0
         return self._readers.cache_bytes() + writer + self._index.footprint_bytes()
 
     def close(self) -> None:

@@ -16,7 +16,7 @@ from engine.disk import Disk, FileLock
 from engine.index_holder import IndexHolder
 from engine.lease import FOLDER, READERS, Lease
 from engine.manifest import Manifest
-from engine.sqlite.connect import OpenMode, connect, refusal_of_failure
+from engine.sqlite.connect import OpenMode, cache_bytes, connect, refusal_of_failure
 from engine.sqlite.opening import CommitState, open_verified, raise_epoch
 from engine.sqlite.schema import PAGE_BYTES
 from engine.view import ViewContext
@@ -60,6 +60,7 @@ class Writing:
         self._distrusted = False
         self._fenced = False
         self._log_bytes = 0
+        self._cache_bytes = 0
         self._folding = threading.Lock()
         self._purged: tuple[str, str] = ("", "")
         self._use(connection)
@@ -203,6 +204,15 @@ class Writing:
         if truncate:
             self._log_bytes = 0
         return True
+
+    def cache_bytes(self) -> int:
+        """Page cache of the writing connection; while a commit uses it, what was found the last time."""
+        if self._turn.acquire(blocking=False):
+            try:
+                self._cache_bytes = cache_bytes(self.connection)
+            finally:
+                self._turn.release()
+        return self._cache_bytes
 
     def maintain(self) -> None:
         """See `Store.maintain`."""

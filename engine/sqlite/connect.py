@@ -148,10 +148,11 @@ class ReaderPool:
         return drained
 
     def cache_bytes(self) -> int:
-        """Page cache held by all connections."""
+        """Page cache held by all connections. One that is out belongs to its view's thread and is never touched: it
+        counts as the largest of the others."""
         with self._changed:
-            connections = [*self._idle, *self._out]
-        return sum(cache_bytes(connection) for connection in connections)
+            idle = [cache_bytes(connection) for connection in self._idle]
+            return sum(idle) + len(self._out) * max(idle, default=0)
 
 
 def cache_bytes(connection: apsw.Connection) -> int:
