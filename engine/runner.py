@@ -89,6 +89,7 @@ def _ran(
         principal=call.principal,
         key=key,
         body_sha256=None if key is None else fingerprint(params),
+        frees=door.frees,
     )
     [outcome] = store.write([job])
     if outcome.refusal is not None:

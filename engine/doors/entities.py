@@ -76,7 +76,7 @@ def update(txn: Transaction, params: UpdateParams, call: CallContext) -> Documen
     return change_entity(txn, params, call)
 
 
-@writes("remove")
+@writes("remove", frees=True)
 def remove(txn: Transaction, params: RemoveParams, call: CallContext) -> Document:
     """Removes one entity and its relations; an id that nothing has answers `removed: false`."""
     entity = txn.entity(params.id)

@@ -110,13 +110,17 @@ class CallContext:
 
 @dataclass(frozen=True, slots=True)
 class EngineDoor:
-    """One door as the engine serves it; `name` is the contract's full name (`vfs.readFile`)."""
+    """One door as the engine serves it; `name` is the contract's full name (`vfs.readFile`).
+
+    `frees` marks a write that only removes: it may use the reserve that a nearly full disk keeps.
+    """
 
     name: str
     kind: Kind
     lane: Lane
     run: Run
     texts: Texts | None = None
+    frees: bool = False
 
 
 _DOORS: dict[str, EngineDoor] = {}
@@ -127,10 +131,12 @@ def registered() -> Mapping[str, EngineDoor]:
     return _DOORS
 
 
-def _declare(name: str, kind: Kind, lane: Lane, texts: Texts | None = None) -> Callable[[_F], _F]:
+def _declare(
+    name: str, kind: Kind, lane: Lane, texts: Texts | None = None, *, frees: bool = False
+) -> Callable[[_F], _F]:
     def keep(run: _F) -> _F:
         assert name not in _DOORS, f"door {name} is declared twice"
-        _DOORS[name] = EngineDoor(name, kind, lane, run, texts)
+        _DOORS[name] = EngineDoor(name, kind, lane, run, texts, frees)
         return run
 
     return keep
@@ -142,9 +148,9 @@ def reads(name: str, *, lane: Lane = Lane.READ, texts: Texts | None = None) -> C
     return _declare(name, Kind.READ, lane, texts)
 
 
-def writes(name: str, *, texts: Texts | None = None) -> Callable[[_F], _F]:
+def writes(name: str, *, texts: Texts | None = None, frees: bool = False) -> Callable[[_F], _F]:
     """Declares a write: one job of the writer's transaction."""
-    return _declare(name, Kind.WRITE, Lane.WRITE, texts)
+    return _declare(name, Kind.WRITE, Lane.WRITE, texts, frees=frees)
 
 
 def mechanics(name: str) -> Callable[[_F], _F]:

@@ -23,7 +23,7 @@ def relate(txn: Transaction, params: RelateParams, call: CallContext) -> Documen
     return relate_pair(txn, params, call)
 
 
-@writes("unrelate")
+@writes("unrelate", frees=True)
 def unrelate(txn: Transaction, params: UnrelateParams, call: CallContext) -> Document:
     """Removes one edge; an id that nothing has answers `removed: false`."""
     return remove_relation(txn, params.id)

@@ -80,7 +80,7 @@ def test_each_record_comes_once_when_ordered_by_a_list_b_13(brain):
         assert rows[-1] == "5" or rows[-2:] == ["4", "5"]
 
 
-@pytest.mark.parametrize("count", [100, 300])
+@pytest.mark.parametrize("count", [100, 4097])
 def test_a_tag_finds_all_of_its_rows_b_10(brain, count):
     items = [
         {
@@ -92,7 +92,8 @@ def test_a_tag_finds_all_of_its_rows_b_10(brain, count):
         }
         for n in range(count)
     ]
-    brain.ask("addMany", items=items)
+    for start in range(0, count, 1000):
+        brain.ask("addMany", items=items[start : start + 1000])
     for query in ({}, {"query": "word", "searchMode": "text"}, {"vector": Vector.of([1.0, 0.0])}):
         rows = found(brain, where={"tags": "t1"}, limit=5000, **query)
         assert sorted(rows) == [f"r{n:04}" for n in range(count) if n % 2]

@@ -42,8 +42,7 @@ class Brain:
         assert decode(encode(answer, "msgpack"), "msgpack") == answer
         encode(answer, "json")
         held = msgspec.convert(answer, DOORS[door].result, dec_hook=_vector)
-        fields_known = {spec.encode_name for spec in msgspec.structs.fields(held)}
-        assert answer.keys() <= fields_known, f"{door} answers {answer.keys() - fields_known}, which its schema lacks"
+        declared(answer, msgspec.to_builtins(held, enc_hook=lambda vector: vector.tolist()), door)
         return answer
 
     def refused(self, door: str, document: dict[str, Any] | None = None, /, **fields: Any) -> Refusal:
@@ -59,6 +58,19 @@ class Brain:
     def head(self) -> int:
         """The generation."""
         return self.store.head
+
+
+def declared(answer: object, held: object, where: str) -> None:
+    """Holds that every key of an answer, at any depth, is one that its schema has."""
+    if isinstance(answer, dict):
+        assert isinstance(held, dict)
+        assert answer.keys() <= held.keys(), f"{where} answers {answer.keys() - held.keys()}, which its schema lacks"
+        for key, value in answer.items():
+            declared(value, held[key], f"{where}.{key}")
+    elif isinstance(answer, list):
+        assert isinstance(held, list)
+        for value, other in zip(answer, held, strict=True):
+            declared(value, other, where)
 
 
 def _vector(kind: type, value: object) -> object:
