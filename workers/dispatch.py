@@ -63,10 +63,14 @@ def begin(request: Request, new_key: Callable[[], str]) -> Call:
     idempotency key gets one from `new_key`, so that a lost answer can be asked for again.
     """
     door = request.door
-    document = _merged(request)
-    key = _key_of(request, document)
-    check_params(door, document)
-    body = encode(document, "msgpack")
+    try:
+        document = _merged(request)
+        key = _key_of(request, document)
+        check_params(door, document)
+        body = encode(document, "msgpack")
+    except Refusal as refusal:
+        refusal.door = refusal.door or door.full_name
+        raise
     if not door.writes:
         key = None
     elif key is None:
@@ -94,16 +98,13 @@ def _merged(request: Request) -> dict[str, object]:
     else:
         document = {}
     if not isinstance(document, dict):
-        raise Refusal(
-            "ValidationError", f"The body is {_kind(document)}; it must be an object.", door=request.door.full_name
-        )
+        raise Refusal("ValidationError", f"The body is {_kind(document)}; it must be an object.")
     for name, value in request.params.items():
         if name in document and document[name] != value:
             raise Refusal(
                 "ValidationError",
-                f"`{name}` stands in the path and again, differently, in the body.",
+                f"`{name}` stands in the path or a header and again, differently, in the body.",
                 cure=f"Leave `{name}` out of the body.",
-                door=request.door.full_name,
             )
         document[name] = value
     return document
@@ -122,7 +123,6 @@ def _key_of(request: Request, document: dict[str, object]) -> str | None:
             "ValidationError",
             f"The Idempotency-Key header and the field `{IDEMPOTENCY_FIELD}` differ.",
             cure="Send one of the two, or the same value in both.",
-            door=request.door.full_name,
         )
     document[IDEMPOTENCY_FIELD] = request.key
     return request.key

@@ -45,7 +45,7 @@ def far(seen):
     if seen.door == "vfs.readFile":
         if seen.document["path"] != "/skills/a b.md":
             raise Refusal("VfsError", "No such file.", details={"code": "ENOENT"})
-        return {"path": "/skills/a b.md", "content": "text", "mediaType": "text/markdown", "encoding": "utf-8"}
+        return {"path": "/skills/a b.md", "content": "dGV4dA==", "mediaType": "text/markdown", "encoding": "utf-8"}
     if seen.document.get("id") == "none":
         raise Refusal("EntityNotFoundError", "The brain has no entity none.", door="get")
     return ENTITY

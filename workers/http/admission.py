@@ -80,11 +80,10 @@ def _call(ask: Ask) -> Call:
     )
 
 
-def unauthenticated() -> Refusal:
-    """What a call without a credential gets, in the words of the supervisor's own refusal.
-
-    No hint which part is wrong.
-    """
+def unauthenticated(door: str | None = None) -> Refusal:
+    """What a call without a credential gets, word for word what the supervisor says of a wrong one: no hint which."""
     return Refusal(
-        "UnauthenticatedError", "This call needs a key that this server knows; none of that kind came with it."
+        "UnauthenticatedError",
+        "This call needs a key that this server knows; none of that kind came with it.",
+        door=door,
     )

@@ -45,18 +45,23 @@ class HttpApp:
 
     async def _answered(self, exchange: Exchange) -> Answer:
         """The answer, whatever happens: the target's, a refusal, or the internal refusal for a crash."""
+        door: str | None = None
         try:
             exchange.media = answer_media(exchange.head)
             match = self._router.resolve(exchange.head.method, exchange.head.raw_path)
+            door = match.target.door_name
             self._gate.check(exchange.head)
             check_declared_size(exchange.head)
             return await match.target.answer(self._front, exchange, match)
         except NotAdmittedError as error:
             return self._front.answer_of(exchange, error.reply)
         except Refusal as refusal:
+            refusal.door = refusal.door or door
             return self._front.refusal(exchange, refusal)
         except (CallerGoneError, BodyStalledError):
             raise
         except Exception as error:  # the one place of this worker that turns a crash into the internal refusal
             traceback.print_exception(error, file=sys.stderr)
-            return self._front.refusal(exchange, Refusal("InternalError", "The worker failed on this request."))
+            return self._front.refusal(
+                exchange, Refusal("InternalError", "The worker failed on this request.", door=door)
+            )

@@ -76,6 +76,8 @@ class Body:
         while not self.gone:
             message = await self._receive()
             self.gone = message["type"] == "http.disconnect"
+            if not self.gone and not message.get("more_body", False):
+                self.complete = True
 
     async def _next(self, *, keep: bool) -> None:
         try:

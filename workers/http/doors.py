@@ -9,13 +9,15 @@ from contract.door import Door
 from contract.refusals import Refusal
 from contract.server import JSONL_DOORS, JSONL_MEDIA_TYPE
 from workers.dispatch import Request
+from workers.fields import fields_of
 from workers.http.exchange import Answer, Exchange
 from workers.http.front import TRANSPORT, Front, Target, ask_of
-from workers.http.head import body_media, media_type, timeout_ms
+from workers.http.head import Head, body_media, media_type, timeout_ms
 from workers.http.query import query_params
 from workers.routes import Match
 
 JSONL_FORMAT = "jsonl"
+VECTOR_HEADER, VECTOR_FIELD = "brainy-vector-encoding", "vectorEncoding"
 QUERY_METHODS = frozenset({"GET", "DELETE"})
 
 
@@ -27,6 +29,11 @@ class DoorTarget(msgspec.Struct, frozen=True):
 
     door: Door
 
+    @property
+    def door_name(self) -> str:
+        """See `Target`."""
+        return self.door.full_name
+
     async def answer(self, front: Front, exchange: Exchange, match: Match[Target]) -> Answer:
         """Credential, media type, body, shape, link: in this order."""
         head, door = exchange.head, self.door
@@ -36,15 +43,7 @@ class DoorTarget(msgspec.Struct, frozen=True):
         if kind is not None and lines_field is None and exchange.announces_body:
             body_media(kind)
         body = await front.read_body(exchange, ask, always_admit=lines_field is not None)
-        params: dict[str, object] = {}
-        if door.method in QUERY_METHODS or lines_field is not None:
-            params = query_params(door, head.query)
-        elif head.query:
-            raise Refusal("ValidationError", f"{door.full_name} takes its parameters in the body, not in the query.")
-        if body and door.method in QUERY_METHODS:
-            raise Refusal("ValidationError", f"{door.full_name} takes its parameters in the query, not in a body.")
-        for name in match.params.keys() & params.keys():
-            raise Refusal("ValidationError", f"`{name}` stands in the path and again in the query.")
+        params = self._parameters(head, match, has_body=bool(body), lines=lines_field is not None)
         media: Media = "json"
         if lines_field is not None:
             params |= {lines_field: _text(body), "format": JSONL_FORMAT}
@@ -57,7 +56,7 @@ class DoorTarget(msgspec.Struct, frozen=True):
                 door=door,
                 transport=TRANSPORT,
                 brain=match.brain,
-                params={**params, **match.params},
+                params=params,
                 body=body,
                 media=media,
                 credential=ask.credential,
@@ -68,6 +67,22 @@ class DoorTarget(msgspec.Struct, frozen=True):
             ),
         )
         return front.answer_of(exchange, reply)
+
+    def _parameters(self, head: Head, match: Match[Target], *, has_body: bool, lines: bool) -> dict[str, object]:
+        """What path, query and headers say; `ValidationError` for what stands in two places or in the wrong one."""
+        door, params = self.door, dict[str, object]()
+        if door.method in QUERY_METHODS or lines:
+            params = query_params(door, head.query)
+        elif head.query:
+            raise Refusal("ValidationError", f"{door.full_name} takes its parameters in the body, not in the query.")
+        if has_body and door.method in QUERY_METHODS:
+            raise Refusal("ValidationError", f"{door.full_name} takes its parameters in the query, not in a body.")
+        for name in match.params.keys() & params.keys():
+            raise Refusal("ValidationError", f"`{name}` stands in the path and again in the query.")
+        encoding = head.one(VECTOR_HEADER)
+        if encoding is not None and VECTOR_FIELD in fields_of(door.params):
+            params.setdefault(VECTOR_FIELD, encoding)
+        return {**params, **match.params}
 
 
 def _text(body: bytes) -> str:

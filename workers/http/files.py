@@ -35,6 +35,11 @@ class FileTarget(msgspec.Struct, frozen=True):
     reads: bool = False
     writes: bool = False
 
+    @property
+    def door_name(self) -> str:
+        """See `Target`."""
+        return self.door.full_name
+
     async def answer(self, front: Front, exchange: Exchange, match: Match[Target]) -> Answer:
         """Admission before any byte of a written file, then the door."""
         head, door = exchange.head, self.door

@@ -77,7 +77,12 @@ class Front:
 
 
 class Target(Protocol):
-    """What a route leads to."""
+    """What a route leads to. `door_name` is the door that its refusals name, if there is one."""
+
+    @property
+    def door_name(self) -> str | None:
+        """The full name of the door behind the route."""
+        ...
 
     async def answer(self, front: Front, exchange: Exchange, match: Match[Target]) -> Answer:
         """Answer one exchange; a refusal is raised, or returned when the supervisor made it."""
@@ -88,7 +93,7 @@ def ask_of(exchange: Exchange, door: str | None, brain: str | None) -> Ask:
     """The admission question of an exchange; `UnauthenticatedError` without a credential."""
     credential = exchange.head.credential
     if credential is None:
-        raise unauthenticated()
+        raise unauthenticated(door)
     return Ask(door=door, brain=brain, credential=credential, peer=exchange.head.peer, transport=TRANSPORT)
 
 

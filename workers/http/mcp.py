@@ -21,6 +21,8 @@ ALLOW = ["POST"]
 class McpTarget:
     """The endpoint. Every method but POST is refused, after the identity; so is every body that is not JSON."""
 
+    door_name = None
+
     def __init__(self, session: Session) -> None:
         self._session = session
 

@@ -22,6 +22,8 @@ NOT_SERVING = frozenset({"starting", "draining"})
 class DocumentTarget:
     """A document made of the contract, built on first use and kept as bytes under its hash."""
 
+    door_name = None
+
     def __init__(self, door: ServerDoor, build: Callable[[], bytes]) -> None:
         self._media_type = door.media_type
         self._build = build
@@ -42,6 +44,8 @@ class DocumentTarget:
 class ProseTarget:
     """A text that tells a newcomer how to go on, with this fleet's own address in it."""
 
+    door_name = None
+
     def __init__(self, door: ServerDoor, write: Callable[[str], str]) -> None:
         self._media_type = door.media_type
         self._write = write
@@ -55,6 +59,8 @@ class ProseTarget:
 
 class HealthTarget:
     """The health of the fleet: bare without a credential, judged by the supervisor with one."""
+
+    door_name = None
 
     async def answer(self, front: Front, exchange: Exchange, match: Match[Target]) -> Answer:
         """The supervisor's answer, with 503 while it starts or drains."""
@@ -70,6 +76,7 @@ class HealthTarget:
             effect=Effect.READ,
             transport=TRANSPORT,
         )
+        await exchange.body.read_up_to(0)
         reply = await front.send(exchange, call)
         answer = front.answer_of(exchange, reply)
         if reply.refusal is None and decode(reply.body, exchange.media).get("status") in NOT_SERVING:

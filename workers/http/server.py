@@ -18,6 +18,8 @@ from hypercorn.app_wrappers import ASGIWrapper
 from hypercorn.asyncio.tcp_server import TCPServer
 from hypercorn.asyncio.worker_context import WorkerContext
 from hypercorn.config import Config
+from hypercorn.events import Closed, RawData
+from hypercorn.protocol.h2 import H2Protocol
 
 from workers.listen import BACKLOG
 
@@ -30,6 +32,9 @@ HEADER_BYTES_MAX = 64 * 1024
 STREAMS_PER_CONNECTION_MAX = 128
 # Answers that are still being made when a drain begins have this long.
 DRAIN_S = 3.0
+# A connection that was cut needs this long at most to unwind.
+CUT_S = 1.0
+READ_BYTES = 64 * 1024
 
 
 def hypercorn_config() -> Config:
@@ -59,6 +64,44 @@ class _Abort:
         self._transport.abort()
 
 
+class Connection(TCPServer):
+    """hypercorn's connection with two repairs.
+
+    An HTTP/2 connection that has opened no stream yet has an idle timeout too (hypercorn stops it at the preface and
+    starts it after the first stream), and an HTTP/2 peer is told GOAWAY before an idle connection is closed.
+    """
+
+    @property
+    def idle(self) -> bool:
+        """Whether no request is being read or answered."""
+        inner = self._inner()
+        if isinstance(inner, H2Protocol):
+            return bool(inner.idle)
+        return getattr(inner, "stream", None) is None
+
+    async def close_idle(self) -> None:
+        """Close the connection in the way of its protocol."""
+        await self._initiate_server_close()
+
+    def _inner(self) -> object:
+        return getattr(getattr(self, "protocol", None), "protocol", None)
+
+    async def _read_data(self) -> None:
+        with contextlib.suppress(OSError, TimeoutError):
+            while data := await self.reader.read(READ_BYTES):
+                await self.protocol.handle(RawData(data))
+                if self.idle_task._handle is None and isinstance(self._inner(), H2Protocol) and self.idle:
+                    await self.idle_task.restart(self._task_group, self._idle_timeout)
+        await self.protocol.handle(Closed())
+
+    async def _initiate_server_close(self) -> None:
+        inner = self._inner()
+        if isinstance(inner, H2Protocol) and not inner.closed:
+            inner.connection.close_connection()
+            await self.protocol_send(RawData(inner.connection.data_to_send()))
+        await super()._initiate_server_close()
+
+
 class HttpServer:
     """Accepts on the listeners and serves `app` on each connection until `drain`."""
 
@@ -67,7 +110,7 @@ class HttpServer:
         self._config = hypercorn_config()
         self._context = WorkerContext(None)
         self._servers: list[asyncio.Server] = []
-        self._connections: set[asyncio.Task[None]] = set()
+        self._connections: dict[asyncio.Task[None], Connection] = {}
 
     async def start(self, listeners: list[socket.socket]) -> None:
         """Begin to accept; returns once every listener accepts."""
@@ -79,34 +122,43 @@ class HttpServer:
         for server in self._servers:
             server.close()
         await self._context.terminated.set()
-        if self._connections:
-            await asyncio.wait(self._connections, timeout=DRAIN_S if seconds is None else seconds)
+        for connection in list(self._connections.values()):
+            if connection.idle:
+                await connection.close_idle()
+        await self._wait(DRAIN_S if seconds is None else seconds)
         for task in self._connections:
             task.cancel()
+        await self._wait(CUT_S)
+
+    async def _wait(self, seconds: float) -> None:
+        """Wait until every connection has ended, at most `seconds`."""
         if self._connections:
-            await asyncio.wait(self._connections, timeout=1.0)
+            await asyncio.wait(self._connections, timeout=seconds)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
-        self._connections.add(task)
-        task.add_done_callback(self._connections.discard)
+        task.add_done_callback(self._connections.pop)
         raw = writer.get_extra_info("socket")
         with contextlib.suppress(OSError):
             raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         state = {"connection": _Abort(writer.transport)}
         loop = asyncio.get_running_loop()
+        connection = Connection(self._app, loop, self._config, self._context, state, reader, writer)
+        self._connections[task] = connection
         try:
-            await TCPServer(self._app, loop, self._config, self._context, state, reader, writer)
-        except* Exception as faults:  # a fault of one connection ends that connection: see the module's first lines
-            report_fault(faults)
+            await connection
+        except asyncio.CancelledError:
+            # Only a drain that has run out of time cancels; the task ends here, so nobody is left to be told.
+            return
+        except Exception as fault:  # a fault of one connection ends that connection: see the module's first lines
+            report_fault(fault)
         finally:
             writer.transport.abort()
 
 
-def report_fault(faults: BaseExceptionGroup[Exception]) -> None:
+def report_fault(fault: BaseException) -> None:
     """One line on standard error for what ended a connection; callers are never quoted."""
-    first: BaseException = faults
-    while isinstance(first, BaseExceptionGroup):
-        first = first.exceptions[0]
-    print(f"connection ended: {type(first).__name__}", file=sys.stderr, flush=True)
+    while isinstance(fault, BaseExceptionGroup):
+        fault = fault.exceptions[0]
+    print(f"connection ended: {type(fault).__name__}", file=sys.stderr, flush=True)

@@ -5,6 +5,7 @@ Which doors list and read files, and which template is which door, is declared i
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -87,11 +88,11 @@ class Resources:
             brains = await self._brains(caller)
             if len(brains) != 1:
                 raise _not_found(uri)
-            reply = await self._ask(MCP_READ_DOOR, brains[0], {"path": path}, caller)
+            reply = await self._ask(MCP_READ_DOOR, brains[0], {"path": path, "encoding": "base64"}, caller)
             if reply.refusal is not None:
                 raise _refused(reply.refusal, uri)
             file = msgspec.json.decode(reply.body)
-            content = {"uri": uri, "mimeType": file["mediaType"], "text": file["content"]}
+            content = {"uri": uri, "mimeType": file["mediaType"], **_text_or_blob(file["content"])}
             return one_line(encode({"contents": [content]}, "json"))
         for template in offered_templates():
             values = template_values(template, uri)
@@ -169,6 +170,14 @@ def _entry(entry: Mapping[str, Any]) -> dict[str, Any]:
     if entry.get("size") is not None:
         found["size"] = entry["size"]
     return found
+
+
+def _text_or_blob(content: str) -> dict[str, str]:
+    """A file's base64 as text when its bytes are text, else as the blob that it is."""
+    try:
+        return {"text": base64.b64decode(content).decode("utf-8")}
+    except UnicodeDecodeError:
+        return {"blob": content}
 
 
 def _is_absent(refusal: Mapping[str, Any]) -> bool:
