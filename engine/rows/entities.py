@@ -208,7 +208,7 @@ def _changed_content(
         stored = None if text_moves else txn.vector(entity.cid)
         if stored is not None and stored == unit_bytes(item.vector):
             return KEEP
-    elif not text_moves and "vector" not in unset:
+    elif not text_moves and ("vector" not in unset or txn.vector(entity.cid) is None):
         return KEEP
     return content_of(txn, call, text_of_data(wanted.get("data")), item.vector)
 

@@ -8,6 +8,7 @@ import pytest
 
 from contract.limits import VFS_INLINE_BYTES_MAX
 from engine.vfs.tree import INDEXED_BYTES_MAX, searchable_text
+from engine.view import View
 
 NFC = "/notes/café.md"
 NFD = unicodedata.normalize("NFD", NFC)
@@ -296,3 +297,26 @@ def test_files_survive_a_reopening(brain):
     brain.reopen()
     assert brain.ask("vfs.readFile", path="/d/a.txt")["content"] == "kept"
     assert listed(brain) == ["/d", "/d/a.txt"]
+
+
+def test_a_path_is_looked_up_and_never_walked_to_a_vfs_01_a_vfs_08(brain, monkeypatch):
+    write(brain, "/a/b/c.txt", "found")
+
+    def walked(*_):
+        raise AssertionError("a directory was walked")
+
+    for name in ("paths_under", "edges", "scan", "relations"):
+        monkeypatch.setattr(View, name, walked)
+    assert brain.ask("vfs.readFile", path="/a/b/c.txt")["content"] == "found"
+    assert brain.ask("vfs.stat", path="/a/b")["kind"] == "directory"
+
+
+def test_stat_and_a_bare_listing_open_no_blob_a_vfs_06(brain, monkeypatch):
+    write(brain, "/a/c.txt", "x")
+
+    def opened(*_):
+        raise AssertionError("a blob was opened")
+
+    monkeypatch.setattr(View, "blob", opened)
+    assert brain.ask("vfs.stat", path="/a/c.txt")["size"] == 1
+    assert listed(brain, includeContent=False) == ["/a", "/a/c.txt"]

@@ -64,6 +64,7 @@ def test_a_vector_can_be_replaced_and_cleared(brain):
     assert stored(brain, "a") == [0.0, 1.0, 0.0, 0.0]
     assert brain.ask("update", id="a", unset=["vector"])["_rev"] == 3
     assert "vector" not in brain.ask("get", id="a", includeVectors=True)
+    assert brain.ask("update", id="a", unset=["vector"])["changed"] is False
 
 
 def test_data_that_is_no_text_may_have_a_vector(brain):
