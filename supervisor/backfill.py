@@ -16,7 +16,7 @@ from engine.backfill import attach_job, waiting
 from engine.commit import WriteOutcome
 from engine.records import PendingContent
 from supervisor.embedding import EmbedLane, Urgency
-from supervisor.observe import Level, Observer
+from supervisor.observe import Level, Observer, surviving
 from supervisor.pool import Slot
 
 TEXTS_A_STEP = 16
@@ -55,7 +55,10 @@ class Backfill:
             await trio.sleep(GATHER_S)
             while self._due:
                 for name, slot in list(self._due.items()):
-                    if not await self._step(slot):
+                    more = False
+                    with surviving(self._observer, "backfill"):
+                        more = await self._step(slot)
+                    if not more:
                         self._due.pop(name, None)
 
     async def _step(self, slot: Slot) -> bool:
@@ -71,9 +74,6 @@ class Backfill:
             self._observer.observe(
                 "backfill.stopped", Level.WARN, brain=slot.name, refusal=refusal.name, reason=refusal.message
             )
-            return False
-        except OSError as error:
-            self._observer.observe("backfill.stopped", Level.WARN, brain=slot.name, reason=error)
             return False
         finally:
             slot.unpin()

@@ -10,7 +10,9 @@ from __future__ import annotations
 import enum
 import json
 import sys
-from collections.abc import Callable, Mapping
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 FIELD_CHARS_MAX = 512
@@ -62,6 +64,17 @@ class Observer:
     def _send(self, observation: Observation) -> None:
         for subscriber in self._subscribers:
             subscriber(observation)
+
+
+@contextmanager
+def surviving(observer: Observer, what: str) -> Iterator[None]:
+    """Lets upkeep go on after a failed round: it is reported, with its place, and serving does not end by it."""
+    try:
+        yield
+    except Exception as error:
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        at = f"{place.filename}:{place.lineno}"
+        observer.observe(f"{what}.failed", Level.ERROR, error=type(error).__name__, reason=error, at=at)
 
 
 def clean(text: str) -> str:

@@ -24,7 +24,7 @@ from engine.store import Store
 from supervisor import residency as r
 from supervisor.config import WriterMode
 from supervisor.lanes import WriterLane
-from supervisor.observe import Level, Observer
+from supervisor.observe import Level, Observer, surviving
 
 SWEEP_EVERY_S = 5.0
 HEARTBEAT_EVERY_S = 10.0
@@ -305,7 +305,8 @@ class Pool:
     async def _sweeps(self) -> None:
         while True:
             await trio.sleep(SWEEP_EVERY_S)
-            await self.sweep()
+            with surviving(self._observer, "pool.sweep"):
+                await self.sweep()
 
     async def sweep(self) -> None:
         """Measures every open brain and evicts what `residency.evictions` names."""
@@ -334,10 +335,11 @@ class Pool:
         while True:
             await trio.sleep(HEARTBEAT_EVERY_S)
             for slot in list(self._slots.values()):
-                if slot.kept is not None:
-                    await self._beat_kept(slot)
-                elif slot.lane is not None:
-                    await self.beat(slot)
+                with surviving(self._observer, "lease.heartbeat"):
+                    if slot.kept is not None:
+                        await self._beat_kept(slot)
+                    elif slot.lane is not None:
+                        await self.beat(slot)
 
     async def _beat_kept(self, slot: Slot) -> None:
         """The heartbeat of a lease without an open store; one that was taken by force is let go."""

@@ -30,7 +30,7 @@ async def answers(address: str) -> None:
                 async with await trio.open_tcp_stream(host, port) as stream:
                     await stream.send_all(request(f"{host}:{port}"))
                     head = await stream.receive_some(16)
-            except OSError:
+            except (OSError, trio.BrokenResourceError):
                 head = b""
             if bytes(head).startswith(b"HTTP/1.1 200"):
                 return

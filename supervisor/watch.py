@@ -18,7 +18,7 @@ import trio
 from engine.clock import Clock
 from supervisor.exits import Exit, StartRefusal
 from supervisor.keys import OWNER, KeysFileError, KeyTable, parse_keys
-from supervisor.observe import Level, Observer
+from supervisor.observe import Level, Observer, surviving
 
 FILE_BYTES_MAX = 64 * 1024 * 1024
 """100,000 keys of 200 bytes are 20 MB; more is not a keys file."""
@@ -150,7 +150,8 @@ class KeyWatch:
         """Looks at the file for ever and loads a changed one off the loop; the last good table stays in force."""
         while True:
             await trio.sleep(LOOK_EVERY_S)
-            await self.look()
+            with surviving(self._observer, "keys.look"):
+                await self.look()
 
     async def look(self) -> None:
         """One look; a file that vanished or went bad is reported once and the table kept."""
@@ -162,7 +163,7 @@ class KeyWatch:
             table = await trio.to_thread.run_sync(load, self.path, self._next())
         except FileNotFoundError:
             self._complain("is gone; the keys that were in it stay in force until it is back")
-        except (KeysFileUnusable, KeysFileError) as error:
+        except (KeysFileUnusable, KeysFileError, OSError) as error:
             self._complain(str(error))
         else:
             self.table, self.trouble = table, None
