@@ -60,6 +60,8 @@ class Writing:
         self._distrusted = False
         self._fenced = False
         self._log_bytes = 0
+        self._fold_at_bytes = PASSIVE_LOG_BYTES
+        self._rest_is_due = False
         self._cache_bytes = 0
         self._folding = threading.Lock()
         self._purged: tuple[str, str] = ("", "")
@@ -83,6 +85,8 @@ class Writing:
         connection.set_wal_hook(self._note_log)
 
     def _note_log(self, _connection: apsw.Connection, _name: str, pages: int) -> int:
+        if pages * PAGE_BYTES < self._log_bytes:  # SQLite began the log anew: all of it had been folded in
+            self._fold_at_bytes = PASSIVE_LOG_BYTES
         self._log_bytes = pages * PAGE_BYTES
         return apsw.SQLITE_OK
 
@@ -92,6 +96,9 @@ class Writing:
             refusal = self._standing_refusal()
             if refusal is not None:
                 return [WriteOutcome(refusal=refusal) for _ in jobs]
+            if self._rest_is_due:
+                self._rest_is_due = False
+                self.checkpoint(truncate=False)
             full = self._reserve_refusal()
             taken = [job for job in jobs if full is None or job.frees]
             outcomes = iter(self._commit(taken) if taken else [])
@@ -132,9 +139,15 @@ class Writing:
         self._disk.hit("commit.applied")
         self.head = result.state.head
         self._disk.hit("commit.published")
-        if self._log_bytes >= PASSIVE_LOG_BYTES and not self._folding.locked():
-            threading.Thread(target=self.checkpoint, kwargs={"truncate": False}, name="checkpoint", daemon=True).start()
+        if self._log_bytes >= self._fold_at_bytes:
+            self._fold_at_bytes = self._log_bytes + PASSIVE_LOG_BYTES
+            threading.Thread(target=self._fold_beside, name="checkpoint", daemon=True).start()
         return result.outcomes
+
+    def _fold_beside(self) -> None:
+        """Fold most of the log in beside the commits. What they add meanwhile is folded in before the next one: only
+        then does SQLite begin the log anew, and it would grow without bound under a steady load otherwise."""
+        self._rest_is_due = self.checkpoint(truncate=False)
 
     def _recover(self) -> Refusal | None:
         """After a failed COMMIT: open the file anew, read its head, and fold the log in, which proves that the disk

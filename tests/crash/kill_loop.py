@@ -272,7 +272,7 @@ def main() -> None:
         ledger = run(options.kills, options.seed, Path(root))
     reopen_ms = sorted(1_000 * each for each in ledger.reopen_s)
     sys.stdout.write(
-        f"{options.kills} kills, {len(ledger.acknowledged)} acknowledged writes, head {ledger.head}: none lost or partial. "
+        f"{options.kills} kills, {len(ledger.acknowledged)} acknowledged writes, head {ledger.head}: none lost. "
         f"Reopening: median {reopen_ms[len(reopen_ms) // 2]:.1f} ms, longest {reopen_ms[-1]:.1f} ms. "
         f"Killed at {dict(ledger.steps)}.\n"
     )
