@@ -8,7 +8,7 @@ from engine.port import Applied, IndexPort
 from engine.sqlite import log
 from engine.sqlite.connect import ReaderPool
 from engine.sqlite.scope import LIVE, Scope
-from engine.sqlite.source import SnapshotSource, newer_than
+from engine.sqlite.source import SnapshotSource, is_newer
 
 SourceOf = Callable[[Scope], SnapshotSource]
 
@@ -61,7 +61,8 @@ class IndexHolder:
         self._readers.give(connection)
         with self._guard:
             for applied in self._backlog or []:
-                index.apply(newer_than(applied, source.generation, source.marks))
+                if is_newer(applied, source.generation, source.marks):
+                    index.apply(applied)
             self._index = index
         return index
 

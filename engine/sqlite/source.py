@@ -42,17 +42,9 @@ def watermarks(scope: Scope) -> Watermarks:
     return Watermarks(marks.iid, marks.ver, marks.cid, vid, marks.rid)
 
 
-def newer_than(applied: Applied, generation: int, marks: Watermarks) -> Applied:
-    """The part of a commit that a snapshot at `generation` with `marks` does not hold."""
-    first_vid = applied.marks.vid - len(applied.vectors) + 1
-    return Applied(
-        generation=applied.generation,
-        versions=[row for row in applied.versions if row[0] > marks.ver],
-        deaths=[row for row in applied.deaths if row[1] > generation],
-        contents=[row for row in applied.contents if row[0] > marks.cid],
-        vectors=[row for vid, row in enumerate(applied.vectors, first_vid) if vid > marks.vid],
-        marks=applied.marks,
-    )
+def is_newer(applied: Applied, generation: int, marks: Watermarks) -> bool:
+    """True when a snapshot at `generation` with `marks` does not hold this commit: each moves one of the two on."""
+    return applied.generation > generation or applied.marks.vid > marks.vid
 
 
 class SnapshotSource:
