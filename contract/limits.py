@@ -148,6 +148,25 @@ LINK_DEADLINE_GRACE_MS = _limit(
 LINK_BYE_WAIT_MS_MAX = _limit("linkBye", 500, "ms", "Time for the last answers to be read before the socket closes.")
 LINK_OVERLOAD_RETRY_MS = _limit("linkOverloadRetry", 50, "ms", "About the time in which a full link empties.")
 LINK_DRAIN_RETRY_MS = _limit("linkDrainRetry", 1000, "ms", "About the time in which a successor starts.")
+LINK_PART_BYTES_MAX = _limit(
+    "linkPart",
+    64 * 1024,
+    "bytes",
+    "A part of a stream is one message; other calls of the link wait behind at most one.",
+)
+LINK_PART_OVERHEAD_BYTES = _limit(
+    "linkPartOverhead", 64, "bytes", "What a part costs beside its bytes, so that many tiny parts fill a window too."
+)
+LINK_STREAM_WINDOW_BYTES = _limit(
+    "linkStreamWindow", 256 * 1024, "bytes", "What a stream may have under way; four parts keep a local link busy."
+)
+LINK_STREAMS_PER_PEER = _limit(
+    "linkStreams", 64, "streams", "Beside the calls of one worker; their windows together are 16 MiB each way."
+)
+LINK_STREAM_STALL_S = _limit(
+    "linkStreamStall", 60, "seconds", "A reader that takes nothing for so long has gone or hangs; it resumes later."
+)
+UPLOAD_BYTES_MAX = _limit("uploadBytes", 256 * 1024 * 1024, "bytes", "A streamed body; a longer import is split.")
 SOCKET_PATH_BYTES_MAX = _limit("socketPath", 107, "bytes", "sun_path of Linux, less its terminating NUL.")
 SOCKET_SWEEP_ENTRIES_MAX = _limit(
     "socketSweep", 1024, "entries", "Stale sockets are looked for among this many names of the runtime folder."

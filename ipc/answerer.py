@@ -10,7 +10,7 @@ import zmq
 from contract.limits import LINK_BEAT_INTERVAL_S, LINK_BYE_WAIT_MS_MAX
 from ipc.desk import Desk, Settings
 from ipc.endpoint import Endpoint, EndpointError, EndpointFault
-from ipc.link import Handler
+from ipc.link import Handler, StreamHandler
 from ipc.pump import RouterPump
 from ipc.sockets import Monitor, make_context, router
 from ipc.trio_pump import run_pump
@@ -25,7 +25,7 @@ class Answerer:
     `desk` has the peers, counters and calls in flight; `endpoint` publishes the stores that are served.
     """
 
-    def __init__(self, handler: Handler, endpoint: Endpoint, settings: Settings) -> None:
+    def __init__(self, handler: Handler | StreamHandler, endpoint: Endpoint, settings: Settings) -> None:
         self.endpoint = endpoint
         self._context = make_context()
         self._socket = router(self._context)

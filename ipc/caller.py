@@ -7,12 +7,12 @@ feeds it messages and the ends of its timer, and does what it says. Every call t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum
-from typing import Any, Final, Protocol
+from math import inf
+from typing import Any, Final
 
-from msgspec import Struct
+from msgspec import structs
 
 from contract.door import Effect
 from contract.limits import (
@@ -23,11 +23,15 @@ from contract.limits import (
     LINK_DRAIN_RETRY_MS,
     LINK_OVERLOAD_RETRY_MS,
     LINK_SILENCE_S,
+    LINK_STREAM_WINDOW_BYTES,
+    LINK_STREAMS_PER_PEER,
 )
 from contract.refusals import CATALOGUE, Refusal
+from ipc.exchange import Exchange
 from ipc.frames import (
     Answer,
     Beat,
+    Begin,
     Bye,
     Call,
     Cancel,
@@ -35,7 +39,9 @@ from ipc.frames import (
     FrameError,
     FrameFault,
     Hello,
-    LinkMedia,
+    More,
+    Open,
+    Part,
     RefusalDocument,
     Refused,
     Welcome,
@@ -43,46 +49,9 @@ from ipc.frames import (
     unpack,
 )
 from ipc.link import Reply
+from ipc.shell import Request, Shell, State, Wire
 
-
-class Wire(Protocol):
-    """Where messages leave. `Caller.sent(token)` must follow once one has, perhaps before `send` returns."""
-
-    def send(self, frames: list[bytes], token: int) -> None:
-        """Takes one message; token 0 needs no report."""
-        ...
-
-    def withdraw(self, token: int) -> bool:
-        """Takes an unsent message back; False when it has left."""
-        ...
-
-    def idle(self) -> bool:
-        """Whether nothing waits to be sent."""
-        ...
-
-
-class Request(Struct, frozen=True, kw_only=True, gc=False):
-    """One call as a worker asks for it. `timeout_ms` over CALL_TIMEOUT_MS_MAX is cut to it."""
-
-    door: str
-    brain: str | None
-    credential: str | None
-    peer: str | None
-    body: bytes
-    media: LinkMedia
-    timeout_ms: int
-    key: str | None
-    effect: Effect
-    transport: str
-
-
-class State(Enum):
-    """Where the connection stands; only ever moves down this list."""
-
-    CONNECTING = 0
-    OPEN = 1
-    DRAINING = 2
-    CLOSED = 3
+__all__ = ["Caller", "Request", "Shell", "State", "Wire", "refusal_dict", "unwelcome"]
 
 
 @dataclass(slots=True)
@@ -91,24 +60,8 @@ class _Pending:
     waiter: Any
     started: float
     deadline: float
+    exchange: Exchange | None = None
     sent: bool = False
-
-
-@dataclass(frozen=True)
-class Shell:
-    """What the event loop's side offers: effects only, none of them may raise or call back into the caller."""
-
-    wire: Wire
-    settle: Callable[[Any, Reply], None]
-    """Gives a waiter its reply."""
-    on_state: Callable[[State], None]
-    """The connection moved on."""
-    rearm: Callable[[float], None]
-    """`tick` is wanted at this time, earlier than it last said."""
-    now: Callable[[], float]
-    """CLOCK_MONOTONIC seconds."""
-    rss_bytes: Callable[[], int]
-    """Resident memory of this process."""
 
 
 _RETRY: Final[Mapping[str, object]] = {"retryAfterMs": LINK_DRAIN_RETRY_MS}
@@ -127,6 +80,8 @@ class Caller:
         self._shell = shell
         self._pending: dict[int, _Pending] = {}
         self._lingering: dict[int, int] = {}
+        self._lingering_streams: set[int] = set()
+        self._streaming: dict[int, Exchange] = {}
         self._bytes = 0
         self._last_id = 0
         self._heard = self._ticked = now
@@ -135,25 +90,33 @@ class Caller:
     @property
     def in_flight(self) -> int:
         """Calls that hold a credit: the pending ones, and those given up here that the supervisor still runs."""
-        return len(self._pending) + len(self._lingering)
+        return len(self._pending) + len(self._lingering) - self.streams
+
+    @property
+    def streams(self) -> int:
+        """Streaming calls, counted alike; they hold no credit and have a bound of their own."""
+        return len(self._streaming) + len(self._lingering_streams)
 
     def open(self, hello: Hello) -> None:
         """Introduces the worker; the state becomes OPEN with the supervisor's Welcome."""
         self._shell.wire.send(pack(hello), 0)
 
-    def start(self, request: Request, waiter: Any) -> int:  # noqa: ANN401 - the shell's own object, passed back as it came
-        """Sends one call. Returns its id for `cancel`, or 0 when the waiter was settled with a refusal at once."""
+    def start(self, request: Request, waiter: Any, exchange: Exchange | None = None) -> int:  # noqa: ANN401 - the shell's own object, passed back as it came
+        """Sends one call. Returns its id for `cancel`, or 0 when the waiter was settled with a refusal at once.
+
+        With an `exchange` the call streams: everything that becomes known of it, the refusal too, goes there and the
+        waiter is not used.
+        """
         now = self._shell.now()
-        deadline = now + min(request.timeout_ms, CALL_TIMEOUT_MS_MAX) / 1000
+        deadline = inf if request.timeout_ms is None else now + min(request.timeout_ms, CALL_TIMEOUT_MS_MAX) / 1000
         # The supervisor's own word on the deadline is the exact one; this side speaks only if it does not come.
-        pending = _Pending(request, waiter, now, deadline + LINK_DEADLINE_GRACE_MS / 1000)
+        pending = _Pending(request, waiter, now, deadline + LINK_DEADLINE_GRACE_MS / 1000, exchange)
         if self.state is State.CLOSED:
             self._refuse(pending, "EngineUnavailableError", "The engine has gone away.", _RETRY)
             return 0
-        if self._full(len(request.body)):
+        if self._full(len(request.body), streams=exchange is not None):
             self.counters["overloaded"] += 1
-            details = {"retryAfterMs": LINK_OVERLOAD_RETRY_MS, "inFlight": self.in_flight, "bytes": self._bytes}
-            self._refuse(pending, "OverloadedError", f"{self.in_flight} calls of this worker are in flight.", details)
+            self._refuse_overloaded(pending)
             return 0
         call_id = self._last_id = self._last_id + 1
         try:
@@ -163,12 +126,51 @@ class Caller:
             self._refuse(pending, name, f"The call does not fit its frame: {error}.")
             return 0
         self._pending[call_id] = pending
+        if exchange is not None:
+            exchange.id = call_id
+            self._streaming[call_id] = exchange
         self._bytes += len(request.body)
         self._shell.wire.send(frames, call_id)
         if pending.deadline < self._due:
             self._due = pending.deadline
             self._shell.rearm(pending.deadline)
         return call_id
+
+    # -- streams -------------------------------------------------------------------------------------------------------
+
+    def take(self, exchange: Exchange) -> bytes | None:
+        """The next part of the answer, None if there is none now; gives its window back to the supervisor."""
+        part = exchange.inflow.take()
+        due = exchange.inflow.due()
+        if due and exchange.id in self._streaming:
+            self._shell.wire.send(pack(More(exchange.id, due)), 0)
+        return part
+
+    def send_part(self, exchange: Exchange, part: bytes, *, last: bool = False) -> None:
+        """Sends a piece of the body, which must fit the window; the last one is empty and needs none."""
+        if exchange.id in self._streaming:
+            if not last:
+                exchange.outflow.spend(part)
+            self._shell.wire.send(pack(Part(exchange.id, last), part), 0)
+
+    def _stream_frame(self, header: Begin | Part | More, body: bytes) -> None:
+        exchange = self._streaming.get(header.id)
+        if exchange is None:
+            self.counters["late_part"] += 1
+        elif isinstance(header, More):
+            exchange.outflow.give(header.bytes)
+            exchange.ring()
+        elif isinstance(header, Begin):
+            exchange.begin(Reply(None, body, header.ms, header.queue_ms, header.engine_ms, header.generation))
+        elif exchange.inflow.put(body):
+            exchange.ring()
+        else:
+            self.counters["overrun"] += 1
+            pending = self._pending.pop(header.id)
+            self._give_up(header.id, pending)
+            self._refuse(pending, "InternalError", "The engine sent more than it was given room for.")
+
+    # -- one call ------------------------------------------------------------------------------------------------------
 
     def sent(self, call_id: int) -> None:
         """The call has left this process: from now on a write may have happened."""
@@ -207,6 +209,8 @@ class Caller:
             else:
                 self.rejection = header.refusal
                 self.lost(header.refusal.message)
+        elif isinstance(header, Begin | Part | More):
+            self._stream_frame(header, body)
         elif isinstance(header, Beat):
             self.engine_state = header.state
         else:
@@ -259,6 +263,8 @@ class Caller:
             return
         pending, self._pending = self._pending, {}
         self._lingering.clear()
+        self._lingering_streams.clear()
+        self._streaming.clear()
         self._bytes = 0
         self._move(State.CLOSED)
         for one in pending.values():
@@ -274,18 +280,31 @@ class Caller:
                 self._shell.wire.send(pack(Bye()), 0)
             self.lost("This worker is leaving.")
 
-    def _full(self, body_bytes: int) -> bool:
+    def _full(self, body_bytes: int, *, streams: bool) -> bool:
         credit = self.welcome.credit if self.welcome is not None else 0
         count = self.in_flight
         # One call always fits, however large: its size has a bound of its own.
-        return count >= credit or (count > 0 and self._bytes + body_bytes > LINK_CREDIT_BYTES)
+        heavy = count > 0 and self._bytes + body_bytes > LINK_CREDIT_BYTES
+        if streams:
+            return credit == 0 or self.streams >= LINK_STREAMS_PER_PEER or heavy
+        return count >= credit or heavy
+
+    def _refuse_overloaded(self, pending: _Pending) -> None:
+        details = {"retryAfterMs": LINK_OVERLOAD_RETRY_MS, "inFlight": self.in_flight, "bytes": self._bytes}
+        text = f"{self.in_flight} calls of this worker are in flight."
+        if pending.exchange is not None:
+            details["streams"] = self.streams
+            text = f"{self.streams} streams and {text}"
+        self._refuse(pending, "OverloadedError", text, details)
 
     def _answered(self, call_id: int, reply: Reply) -> None:
         pending = self._pending.pop(call_id, None)
         if pending is not None:
+            self._streaming.pop(call_id, None)
             self._bytes -= len(pending.request.body)
-            self._shell.settle(pending.waiter, reply)
+            self._settle(pending, reply)
             return
+        self._lingering_streams.discard(call_id)
         body_bytes = self._lingering.pop(call_id, None)
         if body_bytes is None:
             self.counters["unknown"] += 1
@@ -294,8 +313,11 @@ class Caller:
             self.counters["late"] += 1
 
     def _give_up(self, call_id: int, pending: _Pending) -> None:
+        self._streaming.pop(call_id, None)
         if pending.sent or not self._shell.wire.withdraw(call_id):
             self._lingering[call_id] = len(pending.request.body)
+            if pending.exchange is not None:
+                self._lingering_streams.add(call_id)
             self._shell.wire.send(pack(Cancel(call_id)), 0)
         else:
             self._bytes -= len(pending.request.body)
@@ -319,7 +341,13 @@ class Caller:
     def _refuse(self, pending: _Pending, name: str, message: str, details: Mapping[str, object] | None = None) -> None:
         refusal = Refusal(name, message, door=pending.request.door, details=details)
         ms = round((self._shell.now() - pending.started) * 1000, 3)
-        self._shell.settle(pending.waiter, Reply(refusal.document(), ms=ms, local=True))
+        self._settle(pending, Reply(refusal.document(), ms=ms, local=True))
+
+    def _settle(self, pending: _Pending, reply: Reply) -> None:
+        if pending.exchange is None:
+            self._shell.settle(pending.waiter, reply)
+        else:
+            pending.exchange.end(reply)
 
     def _move(self, state: State) -> None:
         assert state.value > self.state.value, f"{self.state} to {state}"
@@ -349,7 +377,7 @@ def refusal_dict(refusal: RefusalDocument) -> dict[str, Any]:
 
 
 def _call_of(request: Request, call_id: int, deadline: float) -> Call:
-    return Call(
+    call = Call(
         id=call_id,
         door=request.door,
         deadline=deadline,
@@ -360,3 +388,7 @@ def _call_of(request: Request, call_id: int, deadline: float) -> Call:
         peer=request.peer,
         key=request.key,
     )
+    if not (request.parts or request.upload):
+        return call
+    window = LINK_STREAM_WINDOW_BYTES if request.parts else 0
+    return Open(**structs.asdict(call), window=window, upload=request.upload)

@@ -1,34 +1,36 @@
 """The supervisor's end of the link without its socket: peers, calls in flight, cancel, deadlines, drain.
 
 It runs on trio and sends through a function it is given, so that the same desk serves ZeroMQ (`answerer.py`) and memory
-(`link_memory.py`). Every Call that is understood gets exactly one Answer or Refused while its peer lives.
+(`link_memory.py`). Every Call that is understood gets exactly one Answer or Refused while its peer lives; what comes
+and goes before that for one that streams is the matter of its `Course`.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from math import inf
-from typing import Any, Protocol
+from collections.abc import Sequence
+from functools import partial
+from typing import cast
 from uuid import uuid4
 
 import trio
+from msgspec import structs
 
 from contract.limits import (
+    LINK_BYE_WAIT_MS_MAX,
     LINK_CREDIT_BYTES,
-    LINK_CREDIT_CALLS,
-    LINK_DRAIN_RETRY_MS,
     LINK_OVERLOAD_RETRY_MS,
     LINK_PEER_QUEUE_BYTES_MAX,
     LINK_PEERS_MAX,
     LINK_SILENCE_S,
 )
 from contract.refusals import CATALOGUE, Refusal
+from ipc.course import Course
+from ipc.flow import close_source
 from ipc.frames import (
     Answer,
     Beat,
-    BrainAt,
+    Begin,
     Bye,
     Call,
     Cancel,
@@ -37,97 +39,51 @@ from ipc.frames import (
     FrameFault,
     Header,
     Hello,
-    RefusalDocument,
+    More,
+    Open,
+    Part,
     Refused,
     Welcome,
     pack,
     unpack,
 )
-from ipc.link import Handler, Peer
+from ipc.link import Handler, Peer, Streamed, StreamHandler
+from ipc.seat import Outlet, Running, Seat, Settings, refused, stopping, unfinished
 
-
-class Outlet(Protocol):
-    """Where the desk's messages leave."""
-
-    def send(self, identity: bytes, frames: Sequence[bytes]) -> None:
-        """Takes one message for one peer; never blocks and never raises."""
-        ...
-
-    def waiting_bytes(self, identity: bytes) -> int:
-        """Bytes that this peer has not read yet, as far as known here."""
-        ...
-
-    def forget(self, identity: bytes) -> None:
-        """Drops what waits for the peer."""
-        ...
-
-
-@dataclass(frozen=True, kw_only=True)
-class Settings:
-    """What the supervisor fixes for its desk; every function must be quick and must not raise."""
-
-    version: str
-    pid: int
-    now: Callable[[], float]
-    """CLOCK_MONOTONIC seconds: the clock of the deadlines in Call."""
-    brains: Callable[[], Sequence[BrainAt]] = tuple
-    """The served brains, for each Welcome."""
-    state: Callable[[], str] = lambda: "ok"
-    """The supervisor's health in a word, for each Beat."""
-    rss_bytes: Callable[[], int] = lambda: 0
-    """Resident memory of the supervisor, for each Beat."""
-    on_crash: Callable[[str, BaseException], None] = lambda _reference, _error: None
-    """A handler has failed by a bug; the reference id is what the caller was told."""
-    while_draining: frozenset[str] = frozenset()
-    """Doors that are answered during a drain too (health)."""
-    credit_calls: int = LINK_CREDIT_CALLS
-    """Calls that one peer may have in flight."""
-
-
-@dataclass(slots=True)
-class _Running:
-    scope: trio.CancelScope
-    body_bytes: int
-    cancelled: bool = False
-
-
-@dataclass(slots=True)
-class Seat:
-    """A connected peer and what is known of it; `in_flight` counts calls that have not been answered."""
-
-    peer: Peer
-    heard: float
-    running: dict[int, _Running] = field(default_factory=dict)
-    body_bytes: int = 0
-    rss_bytes: int = 0
-    state: str = "open"
-
-    @property
-    def in_flight(self) -> int:
-        """Calls of this peer that run or wait in a handler."""
-        return len(self.running)
+__all__ = ["Desk", "Outlet", "Seat", "Settings", "refused"]
 
 
 class Desk:
     """Gives every understood call to `handler` and every caller one outcome. `counters` counts by event."""
 
-    def __init__(self, handler: Handler, outlet: Outlet, settings: Settings) -> None:
+    def __init__(self, handler: Handler | StreamHandler, outlet: Outlet, settings: Settings) -> None:
         self.draining = False
         self.counters: Counter[str] = Counter()
-        self._handler = handler
+        self._handler = cast("StreamHandler", handler)  # a plain one gets bytes only: see Settings.uploads
         self._outlet = outlet
         self._settings = settings
         self._seats: dict[bytes, Seat] = {}
         self._running_count = 0
         self._settled = trio.Event()
         self._emptied = trio.Event()
+        self._ended = trio.Event()
         self._ticked = settings.now()
         self._nursery: trio.Nursery | None = None
 
     @property
     def in_flight(self) -> int:
-        """Calls whose handler has not ended, those of lost peers included."""
+        """Calls whose handler has not ended, streaming ones and those of lost peers included."""
         return self._running_count
+
+    @property
+    def streams(self) -> int:
+        """Streaming calls of connected peers."""
+        return sum(seat.streams for seat in self._seats.values())
+
+    @property
+    def waiting(self) -> int:
+        """Bytes of streams that wait for somebody: pieces of bodies here, parts of answers on their way to a reader."""
+        return sum(course.waiting for seat in self._seats.values() for course in seat.courses)
 
     def seats(self) -> list[Seat]:
         """The connected peers, oldest first; for health and for the fleet."""
@@ -159,6 +115,8 @@ class Desk:
             self._send(identity, Bye())
         elif isinstance(header, Call):
             self._admit(seat, header, body)
+        elif isinstance(header, Part | More):
+            self._stream_frame(seat, header, body)
         elif isinstance(header, Cancel):
             self._cancel(seat, header.id)
         elif isinstance(header, Beat):
@@ -179,7 +137,7 @@ class Desk:
             return
         self.counters["gone"] += 1
         for running in list(seat.running.values()):
-            running.scope.cancel()
+            running.end("The worker of the caller is gone.")
         if not self._seats:
             self._emptied.set()
 
@@ -208,11 +166,22 @@ class Desk:
     # -- the end -------------------------------------------------------------------------------------------------------
 
     def start_drain(self) -> None:
-        """From now on new calls are refused with EngineUnavailableError; those in flight are answered."""
+        """From now on new calls are refused with EngineUnavailableError; those in flight are answered.
+
+        A stream without a deadline would never be: it ends now, with the same refusal as its last word.
+        """
         if not self.draining:
             self.draining = True
             for identity in list(self._seats):
                 self._send(identity, Drain())
+            self._cut_streams(endless_only=True)
+
+    def _cut_streams(self, *, endless_only: bool) -> None:
+        for seat in list(self._seats.values()):
+            for course in seat.courses:
+                if course.endless or not endless_only:
+                    self.counters["cut"] += 1
+                    course.cut(stopping(None))
 
     async def settled(self) -> None:
         """Returns once no call is in flight."""
@@ -222,7 +191,14 @@ class Desk:
             await self._settled.wait()
 
     async def farewell(self) -> None:
-        """Says Bye to every peer and returns once all have left; bound it with a deadline."""
+        """Says Bye to every peer and returns once all have left; bound it with a deadline.
+
+        Streams that still run are ended before it, so that their readers learn why.
+        """
+        self._cut_streams(endless_only=False)
+        with trio.move_on_after(LINK_BYE_WAIT_MS_MAX / 2000):
+            while self.streams:
+                await self._ended.wait()
         for identity in list(self._seats):
             self._send(identity, Bye())
         while self._seats:
@@ -260,7 +236,11 @@ class Desk:
             self._send(seat.peer.id, refused(call.id, self._ms_since(received), refusal))
             return
         scope = trio.CancelScope(deadline=trio.current_time() + (call.deadline - received))
-        seat.running[call.id] = _Running(scope, len(body))
+        running = seat.running[call.id] = Running(scope, len(body))
+        if isinstance(call, Open):
+            running.course = Course(call, scope.deadline, partial(self._give, seat, call.id), seat.tally)
+            seat.streams += 1
+            self.counters["streams"] += 1
         seat.body_bytes += len(body)
         self._running_count += 1
         self.counters["calls"] += 1
@@ -269,17 +249,41 @@ class Desk:
 
     def _refusal_of(self, seat: Seat, call: Call, body_bytes: int, now: float) -> Refusal | None:
         if self.draining and call.door not in self._settings.while_draining:
-            details: dict[str, object] = {"retryAfterMs": LINK_DRAIN_RETRY_MS}
-            return Refusal("EngineUnavailableError", "The engine is stopping.", door=call.door, details=details)
+            return stopping(call.door)
         if call.deadline <= now:
             return Refusal("DeadlineExceededError", "The deadline passed before the call was read.", door=call.door)
-        full = seat.in_flight >= self._settings.credit_calls
+        if isinstance(call, Open):
+            full = seat.streams >= self._settings.streams_per_peer
+            if call.upload and not self._settings.uploads:
+                return Refusal("BodyTooLargeError", "The body must come in one piece here.", door=call.door)
+        else:
+            full = seat.in_flight >= self._settings.credit_calls
         heavy = seat.in_flight > 0 and seat.body_bytes + body_bytes > LINK_CREDIT_BYTES
         if full or heavy or self._outlet.waiting_bytes(seat.peer.id) > LINK_PEER_QUEUE_BYTES_MAX // 2:
-            details = {"retryAfterMs": LINK_OVERLOAD_RETRY_MS, "inFlight": seat.in_flight}
+            details: dict[str, object] = {"retryAfterMs": LINK_OVERLOAD_RETRY_MS, "inFlight": seat.in_flight}
             text = f"{seat.in_flight} calls of this worker are in flight."
+            if isinstance(call, Open):
+                details["streams"] = seat.streams
+                text = f"{seat.streams} streams and {text}"
             return Refusal("OverloadedError", text, door=call.door, details=details)
         return None
+
+    def _stream_frame(self, seat: Seat, header: Part | More, body: bytes) -> None:
+        running = seat.running.get(header.id)
+        course = running.course if running is not None else None
+        if running is None or course is None:
+            self.counters["late_part"] += 1  # it was under way when its call ended
+        elif isinstance(header, More):
+            course.give(header.bytes)
+        elif course.upload is None:
+            self.counters["unexpected"] += 1
+        elif not course.upload.put(body, last=header.last):
+            self.counters["overrun"] += 1
+            running.end("The worker sent more of the body than it had room for.")
+
+    def _give(self, seat: Seat, call_id: int, bytes_count: int) -> None:
+        if seat.peer.id in self._seats:
+            self._send(seat.peer.id, More(call_id, bytes_count))
 
     def _cancel(self, seat: Seat, call_id: int) -> None:
         running = seat.running.get(call_id)
@@ -288,7 +292,7 @@ class Desk:
             return
         self.counters["cancelled"] += 1
         running.cancelled = True
-        running.scope.cancel()
+        running.end("The caller cancelled the call in mid-body.")
 
     async def _serve(self, seat: Seat, call: Call, body: bytes, received: float) -> None:
         running = seat.running[call.id]
@@ -296,34 +300,60 @@ class Desk:
         answer = b""
         try:
             with running.scope:
-                header, answer = await self._outcome(seat.peer, call, body, received)
+                header, answer = await self._outcome(seat, call, body, received)
         finally:
             del seat.running[call.id]
+            self._close(seat, running)
             seat.body_bytes -= running.body_bytes
             self._running_count -= 1
             if not self._running_count:
                 self._settled.set()
         if header is None:
-            name, text = (
-                ("CallCancelledError", "The caller cancelled the call before anything was done.")
-                if running.cancelled
-                else ("DeadlineExceededError", "The deadline passed before anything was done.")
-            )
-            header = refused(call.id, self._ms_since(received), Refusal(name, text, door=call.door))
+            header = refused(call.id, self._ms_since(received), unfinished(call, running))
         if seat.peer.id in self._seats:
             self._send(seat.peer.id, header, answer if isinstance(header, Answer) else None)
         else:
             self.counters["orphaned"] += 1
 
-    async def _outcome(self, peer: Peer, call: Call, body: bytes, received: float) -> tuple[Answer | Refused, bytes]:
+    def _close(self, seat: Seat, running: Running) -> None:
+        if running.course is not None:
+            running.course.break_off(Refusal("CallCancelledError", "The call has ended."))
+            seat.streams -= 1
+            self._ended.set()
+            self._ended = trio.Event()
+
+    async def _outcome(self, seat: Seat, call: Call, body: bytes, received: float) -> tuple[Answer | Refused, bytes]:
+        course = seat.running[call.id].course
+        upload = course.upload if course is not None else None
         try:
-            header, answer = await self._handler(peer, call, body)
+            found = await self._handler(seat.peer, call, body if upload is None else upload)
+            if isinstance(found, Streamed):
+                found = await self._stream(seat, call, found, received)
+            header, answer = found
             assert header.id == call.id, f"call {call.id} was answered as {header.id}"
         except Refusal as refusal:
             return refused(call.id, self._ms_since(received), refusal), b""
         except Exception as error:
             return refused(call.id, self._ms_since(received), self._crash(call.door, error)), b""
         return header, answer
+
+    async def _stream(
+        self, seat: Seat, call: Call, streamed: Streamed, received: float
+    ) -> tuple[Answer | Refused, bytes]:
+        course, head, identity = seat.running[call.id].course, streamed.head, seat.peer.id
+        try:
+            assert head.id == call.id, f"call {call.id} was answered as {head.id}"
+            assert course is not None, f"{call.door} streams its answer to a call that does not stream"
+            assert call.takes_parts, f"{call.door} streams its answer to a call that takes a whole one"
+            begin = Begin(call.id, head.ms, head.queue_ms, head.engine_ms, head.generation)
+            self._send(identity, begin, streamed.body)
+            part = Part(call.id)
+            await course.carry(streamed, lambda piece: self._send(identity, part, piece))
+        finally:
+            await close_source(streamed.parts)
+        if streamed.final is not None:
+            return streamed.final(), b""
+        return structs.replace(head, ms=self._ms_since(received)), b""
 
     def _crash(self, door: str, error: BaseException) -> Refusal:
         reference = uuid4().hex[:12]
@@ -370,9 +400,3 @@ class Desk:
 
     def _ms_since(self, received: float) -> float:
         return round((self._settings.now() - received) * 1000, 3)
-
-
-def refused(call_id: int, ms: float, refusal: Refusal) -> Refused:
-    """The header that carries a refusal; for handlers too. `ms` is the one number that was measured for the call."""
-    document: dict[str, Any] = refusal.document()
-    return Refused(id=call_id, ms=ms if ms < inf else 0.0, refusal=RefusalDocument(**document))

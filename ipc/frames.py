@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
-from math import isfinite
+from math import inf, isfinite
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import msgspec
@@ -92,6 +92,27 @@ class Call(_Header, frozen=True):
     peer: Word | None = None
     key: Text | None = None
 
+    @property
+    def takes_parts(self) -> bool:
+        """Whether the answer may be `Streamed`; a plain call takes a whole one only."""
+        return False
+
+
+class Open(Call, frozen=True):
+    """A call that streams, beside the credit of the calls. Its deadline is infinite when it has none.
+
+    `window` is what the worker takes in parts of the answer at first (0: the answer must be whole). With `upload` the
+    body frame is empty and the body follows as parts, once the supervisor gives window for it.
+    """
+
+    window: Count = 0
+    upload: bool = False
+
+    @property
+    def takes_parts(self) -> bool:
+        """See `Call`."""
+        return self.window > 0
+
 
 class RefusalDocument(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A refusal as the caller will see it (`Refusal.document()`)."""
@@ -146,15 +167,36 @@ class Bye(_Header, frozen=True):
     """The sender is leaving, or does not know the receiver."""
 
 
+class Begin(_Header, frozen=True):
+    """The answer will come in parts; the body frame is its head document. Times are those up to here.
+
+    The Answer or Refused of the same id, whose own body is empty, ends it.
+    """
+
+    id: CallId
+    ms: float
+    queue_ms: float = 0.0
+    engine_ms: float = 0.0
+    generation: Count | None = None
+
+
 class Part(_Header, frozen=True):
-    """A piece of a streamed answer. Reserved: nothing sends it yet."""
+    """A piece of a streamed answer (from the supervisor) or of a streamed body (from a worker), LINK_PART_BYTES_MAX at
+    most. `last` ends a body; an answer is ended by its Answer or Refused."""
 
     id: CallId
     last: bool = False
 
 
-Header: TypeAlias = Hello | Welcome | Call | Answer | Refused | Cancel | Beat | Drain | Bye | Part
-WITH_BODY: Final = (Call, Answer, Part)
+class More(_Header, frozen=True):
+    """The receiver of a stream has taken parts: its sender may send this much more. See `flow.cost_of`."""
+
+    id: CallId
+    bytes: Count
+
+
+Header: TypeAlias = Hello | Welcome | Call | Open | Begin | Part | More | Answer | Refused | Cancel | Beat | Drain | Bye
+WITH_BODY: Final = (Call, Answer, Begin, Part)
 
 _decoder: Final = msgspec.msgpack.Decoder(Header)
 _encoder: Final = msgspec.msgpack.Encoder()
@@ -164,7 +206,7 @@ def pack(header: Header, body: bytes | None = None) -> list[bytes]:
     """The frames of one message.
 
     Raises FrameError when the header or the body is over its bound, or when `unpack` would refuse it. A header
-    that carries no body must be given none, and a Call, Answer or Part must be given one, if only an empty one.
+    that carries no body must be given none, and a Call, Answer, Begin or Part must be given one, if only an empty one.
     """
     assert (body is not None) == isinstance(header, WITH_BODY), type(header).__name__
     try:
@@ -220,9 +262,11 @@ def _header(head: bytes) -> Header:
 
 
 def _finite(header: Header) -> bool:
+    if isinstance(header, Open):
+        return header.deadline == inf or isfinite(header.deadline)
     if isinstance(header, Call):
         return isfinite(header.deadline)
-    if isinstance(header, Answer | Refused):
+    if isinstance(header, Answer | Refused | Begin):
         return isfinite(header.ms + header.queue_ms + header.engine_ms)
     return True
 

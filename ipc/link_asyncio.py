@@ -1,4 +1,7 @@
-"""The link for workers on asyncio, uvloop included: a caller over a DEALER socket, without a task of its own."""
+"""The link for workers on asyncio, uvloop included: a caller over a DEALER socket, without a task of its own.
+
+A streamed body has one, for as long as the call that sends it.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +9,19 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from contract.door import Effect
 from contract.limits import LINK_CONNECT_MS_MAX
 from ipc.caller import Caller, Request, Shell, State, unwelcome
 from ipc.endpoint import require_serving
+from ipc.flow import close_source
 from ipc.frames import Hello, LinkMedia, Welcome
-from ipc.link import Reply
+from ipc.link import Body, Reply
 from ipc.process import rss_bytes
 from ipc.pump import DealerPump, Pump
 from ipc.sockets import Monitor, dealer, make_context
+from ipc.stream import Stream
 
 
 class _Reader:
@@ -54,6 +59,25 @@ def _settle(waiter: asyncio.Future[Reply], reply: Reply) -> None:
         waiter.set_result(reply)
 
 
+class _Bell:
+    """See `stream.Bell`."""
+
+    __slots__ = ("_event",)
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+
+    def ring(self) -> None:
+        self._event.set()
+        self._event = asyncio.Event()
+
+    async def wait(self) -> None:
+        await self._event.wait()
+
+    async def pause(self) -> None:
+        await asyncio.sleep(0)
+
+
 class AsyncioLink:
     """A `Link` on asyncio. Made by `connect`."""
 
@@ -84,6 +108,11 @@ class AsyncioLink:
         return self.caller.in_flight
 
     @property
+    def streams(self) -> int:
+        """See `StreamLink`."""
+        return self.caller.streams
+
+    @property
     def counters(self) -> Counter[str]:
         """What this end has counted, by event."""
         return self.caller.counters
@@ -105,7 +134,7 @@ class AsyncioLink:
         brain: str | None,
         credential: str | None,
         peer: str | None,
-        body: bytes,
+        body: Body,
         media: LinkMedia,
         timeout_ms: int,
         key: str | None,
@@ -113,6 +142,22 @@ class AsyncioLink:
         transport: str,
     ) -> Reply:
         """See `Link`."""
+        if not isinstance(body, bytes) and isinstance(body, AsyncIterator):
+            streaming = Request(
+                door=door,
+                brain=brain,
+                credential=credential,
+                peer=peer,
+                body=b"",
+                media=media,
+                timeout_ms=timeout_ms,
+                key=key,
+                effect=effect,
+                transport=transport,
+                upload=True,
+            )
+            async with self._streaming(streaming, body) as stream:
+                return await stream.outcome()
         request = Request(
             door=door,
             brain=brain,
@@ -132,6 +177,59 @@ class AsyncioLink:
         except asyncio.CancelledError:
             self.caller.cancel(call_id)
             raise
+
+    def stream(
+        self,
+        *,
+        door: str,
+        brain: str | None,
+        credential: str | None,
+        peer: str | None,
+        body: Body,
+        media: LinkMedia,
+        timeout_ms: int | None,
+        key: str | None,
+        effect: Effect,
+        transport: str,
+    ) -> AbstractAsyncContextManager[Stream]:
+        """See `StreamLink`."""
+        source, whole = (body, b"") if isinstance(body, AsyncIterator) else (None, body)
+        request = Request(
+            door=door,
+            brain=brain,
+            credential=credential,
+            peer=peer,
+            body=whole,
+            media=media,
+            timeout_ms=timeout_ms,
+            key=key,
+            effect=effect,
+            transport=transport,
+            parts=True,
+            upload=source is not None,
+        )
+        return self._streaming(request, source)
+
+    @asynccontextmanager
+    async def _streaming(self, request: Request, source: AsyncIterator[bytes] | None) -> AsyncIterator[Stream]:
+        stream = Stream(self.caller, _Bell())
+        feeding: asyncio.Task[None] | None = None
+        if source is None:
+            stream.start(request)
+        else:
+            feeding = self._loop.create_task(stream.feed(source))
+            stream.start(request, feeding.cancel)
+        try:
+            await stream.begun()
+            yield stream
+        finally:
+            stream.leave()
+            if feeding is not None:
+                feeding.cancel()
+                await asyncio.wait([feeding])
+            if source is not None:
+                await close_source(source)  # a task that is cancelled before its first step does nothing at all
+        stream.raise_late_failure()
 
     def close(self) -> None:
         """Leaves the supervisor and frees the socket; pending calls are settled with a refusal."""

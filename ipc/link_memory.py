@@ -16,7 +16,7 @@ import trio
 from contract.limits import LINK_BEAT_INTERVAL_S
 from ipc.desk import Desk, Settings
 from ipc.frames import Hello
-from ipc.link import Handler
+from ipc.link import Handler, StreamHandler
 from ipc.link_trio import TrioLink
 
 _IDENTITY: Final = b"memory"
@@ -63,7 +63,7 @@ class _Up:
 
 @asynccontextmanager
 async def connect(
-    handler: Handler, settings: Settings | None = None, hello: Hello | None = None
+    handler: Handler | StreamHandler, settings: Settings | None = None, hello: Hello | None = None
 ) -> AsyncIterator[MemoryLink]:
     """A link to this handler, for the length of the block; its handlers run in a nursery of the block.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import trio
 
@@ -14,10 +14,11 @@ from contract.limits import LINK_CONNECT_MS_MAX
 from ipc.caller import Caller, Request, Shell, State, Wire, unwelcome
 from ipc.endpoint import require_serving
 from ipc.frames import Hello, LinkMedia, Welcome
-from ipc.link import Reply
+from ipc.link import Body, Reply
 from ipc.process import rss_bytes
 from ipc.pump import DealerPump
 from ipc.sockets import Monitor, dealer, make_context
+from ipc.stream import Stream
 from ipc.trio_pump import run_pump
 
 
@@ -36,6 +37,48 @@ def _settle(waiter: _Waiter, reply: Reply) -> None:
     if waiter.task is not None:
         task, waiter.task = waiter.task, None
         trio.lowlevel.reschedule(task)
+
+
+class _Bell:
+    """See `stream.Bell`."""
+
+    __slots__ = ("_event",)
+
+    def __init__(self) -> None:
+        self._event = trio.Event()
+
+    def ring(self) -> None:
+        self._event.set()
+        self._event = trio.Event()
+
+    async def wait(self) -> None:
+        await self._event.wait()
+
+    async def pause(self) -> None:
+        await trio.lowlevel.checkpoint()
+
+
+@asynccontextmanager
+async def _feeding(stream: Stream, source: AsyncIterator[bytes] | None) -> AsyncIterator[Callable[[], None]]:
+    """Sends the body beside the block, which must have started the call; yields what stops that."""
+    scope = trio.CancelScope()
+    if source is None:
+        yield scope.cancel
+        return
+
+    async def feed() -> None:
+        with scope:
+            await stream.feed(source)
+
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(feed)
+            yield scope.cancel
+    except BaseExceptionGroup as group:
+        # The feed raises nothing: what is in the group is what the block raised.
+        if len(group.exceptions) == 1:
+            raise group.exceptions[0] from group.exceptions[0].__cause__
+        raise
 
 
 class TrioLink:
@@ -63,6 +106,11 @@ class TrioLink:
     def in_flight(self) -> int:
         """See `Link`."""
         return self.caller.in_flight
+
+    @property
+    def streams(self) -> int:
+        """See `StreamLink`."""
+        return self.caller.streams
 
     @property
     def counters(self) -> Counter[str]:
@@ -94,7 +142,7 @@ class TrioLink:
         brain: str | None,
         credential: str | None,
         peer: str | None,
-        body: bytes,
+        body: Body,
         media: LinkMedia,
         timeout_ms: int,
         key: str | None,
@@ -102,6 +150,22 @@ class TrioLink:
         transport: str,
     ) -> Reply:
         """See `Link`."""
+        if not isinstance(body, bytes) and isinstance(body, AsyncIterator):
+            streaming = Request(
+                door=door,
+                brain=brain,
+                credential=credential,
+                peer=peer,
+                body=b"",
+                media=media,
+                timeout_ms=timeout_ms,
+                key=key,
+                effect=effect,
+                transport=transport,
+                upload=True,
+            )
+            async with self._streaming(streaming, body) as stream:
+                return await stream.outcome()
         request = Request(
             door=door,
             brain=brain,
@@ -122,6 +186,51 @@ class TrioLink:
             await trio.lowlevel.checkpoint()
         assert waiter.reply is not None, "woken without a reply"
         return waiter.reply
+
+    def stream(
+        self,
+        *,
+        door: str,
+        brain: str | None,
+        credential: str | None,
+        peer: str | None,
+        body: Body,
+        media: LinkMedia,
+        timeout_ms: int | None,
+        key: str | None,
+        effect: Effect,
+        transport: str,
+    ) -> AbstractAsyncContextManager[Stream]:
+        """See `StreamLink`."""
+        source, whole = (body, b"") if isinstance(body, AsyncIterator) else (None, body)
+        request = Request(
+            door=door,
+            brain=brain,
+            credential=credential,
+            peer=peer,
+            body=whole,
+            media=media,
+            timeout_ms=timeout_ms,
+            key=key,
+            effect=effect,
+            transport=transport,
+            parts=True,
+            upload=source is not None,
+        )
+        return self._streaming(request, source)
+
+    @asynccontextmanager
+    async def _streaming(self, request: Request, source: AsyncIterator[bytes] | None) -> AsyncIterator[Stream]:
+        stream = Stream(self.caller, _Bell())
+        async with _feeding(stream, source) as stop:
+            stream.start(request, stop)
+            try:
+                await stream.begun()
+                yield stream
+            finally:
+                stream.leave()
+                stop()
+        stream.raise_late_failure()
 
     async def _sleep(self, waiter: _Waiter, call_id: int) -> None:
         def abort(_raise_cancel: object) -> trio.lowlevel.Abort:
