@@ -6,8 +6,10 @@ import asyncio
 import contextlib
 import json
 import subprocess
+import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 from contract.doors import DOORS
@@ -171,3 +173,34 @@ def test_a_wrong_key_over_http_is_401_and_get_is_405_after_it(fleet):
     assert httpx.post(url, content=b"{}", headers=right).status_code == 415
     for accept in ("*/*", "application/json", "text/event-stream"):
         assert httpx.post(url, json=ping, headers={**right, "accept": accept}).status_code == 200
+
+
+def test_the_worker_ends_with_its_parent_even_when_the_pipe_stays_open_b_31(fleet):
+    """The parent is killed while somebody else keeps the write end of the pipe: only the parent's absence tells."""
+    folder = Path(fleet.environment["BRAINY_CONFIG_DIR"]).parent
+    code = (
+        "import subprocess, sys, time\n"
+        f"child = subprocess.Popen([{fleets.BRAINY!r}, 'mcp'], stdin=0, stdout=subprocess.PIPE)\n"
+        "child.stdout.readline()\n"
+        "print(child.pid, flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    parent = subprocess.Popen(
+        [sys.executable, "-c", code],
+        env=fleet.environment | {"BRAINY_KEY": fleet.owner},
+        cwd=folder,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        say(parent, line(1))
+        child = psutil.Process(int(parent.stdout.readline()))
+        parent.kill()
+        parent.wait()
+        gone, alive = psutil.wait_procs([child], timeout=10)
+        assert (len(gone), alive) == (1, [])
+    finally:
+        parent.kill()
+        parent.stdin.close()
+        parent.stdout.close()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
+import subprocess
 import time
 
 import httpx
@@ -71,6 +73,42 @@ def test_a_killed_worker_is_replaced_and_its_callers_see_a_closed_connection_b_6
     headers = {"authorization": f"Bearer {own.service}"}
     worker = httpx.get(f"{own.url}/v1/health", headers=headers).json()["workers"][0]
     assert (worker["restarts"], worker["pid"] != pid) == (1, True)
+
+
+def test_a_stdio_worker_joins_the_next_supervisor(tmp_path):
+    """The supervisor is killed and served anew: the client's session goes on, with no more than a wait."""
+    first = fleets.start(tmp_path)
+    folder = tmp_path
+    env = first.environment | {"BRAINY_KEY": first.owner}
+    client = subprocess.Popen(
+        [fleets.BRAINY, "mcp"],
+        env=env,
+        cwd=folder,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+
+    def now(number):
+        call = {"name": "now", "arguments": {"brain": "brain"}}
+        message = {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": call}
+        client.stdin.write(json.dumps(message).encode() + b"\n")
+        client.stdin.flush()
+        return json.loads(client.stdout.readline())["result"]["isError"]
+
+    try:
+        assert now(1) is False
+        first.stop(signal.SIGKILL)
+        second = fleets.start(tmp_path)
+        assert wait_for(lambda: now(2) is False, 10)
+        assert second.stop() == 0
+        second.process.stderr.close()
+    finally:
+        client.kill()
+        client.wait()
+        client.stdin.close()
+        client.stdout.close()
+        first.process.stderr.close()
 
 
 def test_a_killed_supervisor_takes_its_workers_with_it(own):

@@ -60,12 +60,12 @@ class StdioServer:
 
     async def run(self) -> None:
         """Serve until the end of input or a client that no longer reads; what is in work then gets `FINISH_S`."""
-        async with trio.open_nursery() as nursery:
-            try:
+        try:
+            async with trio.open_nursery() as nursery:
                 await self._read(nursery)
-            except (trio.BrokenResourceError, BrokenPipeError):
-                nursery.cancel_scope.cancel()
-            nursery.cancel_scope.deadline = trio.current_time() + FINISH_S
+                nursery.cancel_scope.deadline = trio.current_time() + FINISH_S
+        except* trio.BrokenResourceError:
+            pass  # the client has closed its end: nobody is left to answer
 
     async def _read(self, nursery: trio.Nursery) -> None:
         lines = Lines()
