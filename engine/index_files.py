@@ -23,6 +23,8 @@ from engine.segments.file import SegmentDamagedError, SegmentFile, decode, encod
 from engine.segments.text import TextSegment
 from engine.segments.vectors import VectorSegment
 
+SUFFIX = ".seg"
+
 Arrays = dict[str, NDArray[Any]]
 
 
@@ -61,7 +63,9 @@ class Files:
         return self._source.publishable
 
     def open_all(self) -> Stored:
-        """Maps the registered files. Reads headers and version columns only."""
+        """Maps the registered files. Reads headers and version columns only. Files that a killed writer left behind
+        without registering them are removed, when this index may write.
+        """
         stored = Stored()
         rows = sorted(self._source.seg_rows(), key=lambda row: (row.kind, row.lo))
         next_lo: dict[str, int] = {}
@@ -77,6 +81,10 @@ class Files:
                 self._stale.append(row.name)
                 continue
             next_lo[row.kind] = row.hi + 1
+        if self.publishable:
+            known = {row.name for row in rows}
+            names = [name for name in self._disk.list_names(self._folder) if name not in known]
+            self._remove([self._folder / name for name in names if name.endswith(SUFFIX)])
         return stored
 
     def _open(self, row: SegmentRow) -> SegmentFile:
@@ -126,7 +134,7 @@ class Files:
             arrays.update(versions)
         pieces = encode(segment.KIND, segment.lo, segment.hi, generation, info, arrays)
         # Named by its header, which holds the checksum of everything: two files of one name are the same file.
-        name = f"{segment.KIND}-{segment.lo:08x}-{segment.hi:08x}-{zlib.crc32(pieces[1]):08x}.seg"
+        name = f"{segment.KIND}-{segment.lo:08x}-{segment.hi:08x}-{zlib.crc32(pieces[1]):08x}{SUFFIX}"
         size = self._disk.write_atomic(self._folder / name, pieces)
         return SegmentRow(name, segment.KIND, segment.lo, segment.hi, generation, size, {})
 

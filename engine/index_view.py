@@ -77,7 +77,7 @@ class IndexView:
             if segment.lo < len(found):
                 check()
                 part = found[segment.lo : segment.hi + 1]
-                part &= holding(tree, segment)[: len(part)]
+                part &= holding(tree, segment, check)[: len(part)]
         for number, (ver, document) in enumerate(self._unsealed()):
             if number % READ_CHUNK_ROWS_MAX == 0:
                 check()
@@ -276,23 +276,23 @@ class IndexView:
         return self._state.segment_count
 
 
-def holding(tree: Node, segment: FieldSegment) -> Mask:
+def holding(tree: Node, segment: FieldSegment, check: Check = _unchecked) -> Mask:
     """Gives the mask of a segment's rows for which a filter holds; exactly what the evaluator says of each document."""
     match tree:
         case AllOf(parts=parts):
             mask = np.ones(len(segment), dtype=bool)
             for part in parts:
-                mask &= holding(part, segment)
+                mask &= holding(part, segment, check)
             return mask
         case AnyOf(parts=parts):
             mask = np.zeros(len(segment), dtype=bool)
             for part in parts:
-                mask |= holding(part, segment)
+                mask |= holding(part, segment, check)
             return mask
         case Not(part=part):
-            return ~holding(part, segment)
+            return ~holding(part, segment, check)
         case Test(field=field, op=op, operand=operand):
-            return segment.holding(field, op, operand)
+            return segment.holding(field, op, operand, check)
     raise AssertionError(f"not a filter tree: {tree!r}")
 
 

@@ -12,12 +12,13 @@ Any operator that has no shortcut is asked of every distinct value: the evaluato
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from contract.limits import READ_CHUNK_ROWS_MAX
 from engine.filter import MISSING, JsonValue, ValueTest, canonical, is_number
 from engine.segments import postings, strings
 from engine.segments.postings import Postings, Rows
@@ -26,6 +27,7 @@ from engine.segments.strings import StringTable
 Numbers = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Table = Numbers | StringTable
+Check = Callable[[], None]
 
 KINDS: Final[tuple[str, ...]] = ("n", "s", "b", "j", "c", "en", "es", "eb", "ec")
 VALUE_KINDS: Final = ("n", "s", "b", "j", "c")
@@ -113,23 +115,30 @@ class Column:
         """The rows whose value is null."""
         return self._of_key("c", CONSTANTS.index(None))
 
-    def having(self, op: str, operand: JsonValue, test: ValueTest) -> list[Rows]:
+    def having(self, op: str, operand: JsonValue, test: ValueTest, check: Check) -> list[Rows]:
         """Gives the rows whose value passes, in pieces that may overlap. Rows without the field are the caller's part.
 
-        `test` is the operator's own test; it is asked of each distinct value where no shortcut is known.
+        `test` is the operator's own test; it is asked of each distinct value where no shortcut is known, and `check`
+        is called at least every 256 of them.
         """
         shortcut = _SHORTCUTS.get(op)
         found = shortcut(self, operand) if shortcut is not None else None
-        return self.passing(test, _KINDS_OF.get(op, VALUE_KINDS)) if found is None else found
+        return self.passing(test, check, _KINDS_OF.get(op, VALUE_KINDS)) if found is None else found
 
-    def passing(self, test: ValueTest, kinds: Sequence[str] = VALUE_KINDS) -> list[Rows]:
+    def passing(self, test: ValueTest, check: Check, kinds: Sequence[str] = VALUE_KINDS) -> list[Rows]:
         """The rows of every distinct value of these kinds that passes a test."""
         pieces = []
         for kind in kinds:
             group = self.groups.get(kind)
-            if group is not None:
-                keys = [index for index, value in enumerate(values_of(kind, group.table)) if test(value)]
-                pieces.append(group.postings.of_keys(np.asarray(keys, dtype=np.int64)))
+            if group is None:
+                continue
+            keys = []
+            for index, value in enumerate(values_of(kind, group.table)):
+                if index % READ_CHUNK_ROWS_MAX == 0:
+                    check()
+                if test(value):
+                    keys.append(index)
+            pieces.append(group.postings.of_keys(np.asarray(keys, dtype=np.int64)))
         return pieces
 
     def _of_key(self, kind: str, key: JsonValue) -> Rows:
@@ -267,13 +276,13 @@ def _index_of(kind: str, table: Table, key: JsonValue) -> int:
     return index if index < len(table) and table[index] == key else -1
 
 
-def values_of(kind: str, table: Table) -> list[Any]:
+def values_of(kind: str, table: Table) -> Iterator[JsonValue]:
     """Gives the distinct values of a kind as the evaluator knows them, in key order."""
     if not isinstance(table, StringTable):
-        return list(CONSTANTS) if kind[-1] == "c" else table.tolist()
+        return iter(CONSTANTS if kind[-1] == "c" else table.tolist())
     if kind[-1] == "s":
-        return [text.decode() for text in table]
-    return [int(text) if kind[-1] == "b" else json.loads(text) for text in table]
+        return (text.decode() for text in table)
+    return (int(text) if kind[-1] == "b" else json.loads(text) for text in table)
 
 
 def number_range(op: str, bound: float, numbers: Numbers) -> tuple[int, int]:

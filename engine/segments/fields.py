@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from engine.filter import MISSING, NEGATIONS, JsonValue, ValueTest, fields_of, value_test
 from engine.segments import columns, strings
-from engine.segments.columns import Accumulator, Column, Group, Order
+from engine.segments.columns import Accumulator, Check, Column, Group, Order
 from engine.segments.postings import Postings
 from engine.segments.strings import StringTable
 
@@ -102,10 +102,13 @@ class FieldSegment:
             self._id_column = Column({"s": Group(self.ids.take(order), Postings(starts, order.astype(np.uint32)))})
         return self._id_column
 
-    def holding(self, field: str, op: str, operand: JsonValue) -> Mask:
-        """Gives the mask of the rows for which one test of a filter holds; exactly `value_test` of each row's value."""
+    def holding(self, field: str, op: str, operand: JsonValue, check: Check) -> Mask:
+        """Gives the mask of the rows for which one test of a filter holds; exactly `value_test` of each row's value.
+
+        `check` is called now and then where values are evaluated one by one; what it raises goes through.
+        """
         if op in NEGATIONS:
-            return ~self.holding(field, NEGATIONS[op], operand)
+            return ~self.holding(field, NEGATIONS[op], operand, check)
         if op in ("exists", "missing"):
             present = self._present(field)
             return present if operand == (op == "exists") else ~present
@@ -113,7 +116,7 @@ class FieldSegment:
         mask = np.zeros(len(self), dtype=bool)
         column = self.column(field)
         if column is not None:
-            for rows in column.having(op, operand, test):
+            for rows in column.having(op, operand, test, check):
                 mask[rows] = True
         return self._with_missing(mask, column, test)
 

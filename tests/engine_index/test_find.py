@@ -265,3 +265,24 @@ def test_an_orderly_close_leaves_nothing_to_replay(brain: Brain) -> None:
     assert index.health()["tail"] == {"fields": 0, "text": 0}
     assert index.health()["segments"]["fields"] == {"mapped": 1, "memory": 0}
     assert not index.faults
+
+
+def test_scores_stay_finite_beside_vectors_of_any_size_b_29(tmp_path) -> None:
+    """A vector of subnormal numbers points somewhere and is found; nothing but finite scores is answered."""
+    brain = Brain(tmp_path / "brain")
+    brain.ask("add", id="small", type="thing", data=1, vector=[1e-42, 0.0, 0.0])
+    brain.ask("add", id="large", type="thing", data=1, vector=[0.0, 3e38, 0.0])
+    for bad in ([0.0, -0.0, 0.0], [1.0, 2.0]):
+        brain.refused("add", id="bad", type="thing", data=1, vector=bad)
+    for _ in range(2):
+        rows = brain.ask("find", vector=[1.0, 0.0, 0.0])["rows"]
+        assert [(row["id"], row["score"]) for row in rows] == [("small", 1.0), ("large", 0.0)]
+        brain.reopen()
+    brain.store.close()
+
+
+def test_vectors_come_with_the_rows_when_asked_for(brain: Brain) -> None:
+    brain.ask("add", id="a", type="thing", data="river")
+    row = brain.ask("find", query="river", includeVectors=True)["rows"][0]
+    assert row["entity"]["vector"].data == WordEmbedder().embed(["river"])[0]
+    assert "vector" not in brain.ask("find", query="river")["rows"][0]["entity"]

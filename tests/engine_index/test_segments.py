@@ -230,3 +230,41 @@ def test_ranges_are_exact_for_bounds_that_no_float_holds_b_07(bound: float) -> N
     }.items():
         start, end = number_range(op, bound, numbers)
         assert numbers[start:end].tolist() == [v for v in numbers.tolist() if holds(v)], op
+
+
+def test_files_that_nobody_registered_are_removed_by_the_next_writer_only(tmp_path: Path) -> None:
+    store = filled(tmp_path)
+    assert store.index is not None
+    store.index.close()
+    (tmp_path / "fields-left-behind.seg").write_bytes(b"half a segm")
+    (tmp_path / "something else").write_bytes(b"not ours")
+    store.publishable = False
+    store.open()
+    assert (tmp_path / "fields-left-behind.seg").exists()
+    store.publishable = True
+    store.open()
+    assert not (tmp_path / "fields-left-behind.seg").exists()
+    assert (tmp_path / "something else").exists()
+    assert all((tmp_path / row.name).exists() for row in store.seg_rows())
+
+
+def test_a_scan_of_values_can_be_cancelled(tmp_path: Path) -> None:
+    store = RowStore(tmp_path)
+    store.open()
+    store.commit([("put", document(f"e{n}", {"s": f"value {n}"}), None, None, 1) for n in range(2000)])
+    assert store.index is not None
+    calls = []
+
+    def check() -> None:
+        calls.append(1)
+        if len(calls) > 3:
+            raise Refusal("CallCancelledError", "Cancelled.")
+
+    tree = where.parse({"s": {"matches": "7$"}})
+    for sealed in (False, True):
+        if sealed:
+            store.index.flush()
+        calls.clear()
+        with pytest.raises(Refusal, match="Cancelled"):
+            store.index.view(store.generation).candidates(tree, check=check)
+        assert len(calls) == 4
