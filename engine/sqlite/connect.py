@@ -74,6 +74,17 @@ def _tune(connection: apsw.Connection, mode: OpenMode) -> None:
         connection.execute("PRAGMA query_only=1")
 
 
+_READING: Final = frozenset(
+    {
+        apsw.SQLITE_IOERR_READ,
+        apsw.SQLITE_IOERR_SHORT_READ,
+        apsw.SQLITE_IOERR_DATA,
+        apsw.SQLITE_IOERR_CORRUPTFS,
+    }
+)
+"""Disk errors that say that stored bytes cannot be had; the others are about writing, syncing and locking."""
+
+
 def refusal_of_sqlite(error: apsw.Error, what: str) -> Refusal:
     """The refusal for an SQLite error; `what` names the act, as in "read the store"."""
     details = {"sqlite": type(error).__name__, "message": str(error)}
@@ -81,6 +92,8 @@ def refusal_of_sqlite(error: apsw.Error, what: str) -> Refusal:
         return Refusal("StorageFullError", f"The disk has no room to {what}.", details=details)
     if isinstance(error, apsw.ReadOnlyError | apsw.CantOpenError | apsw.PermissionsError):
         return Refusal("StorageReadOnlyError", f"The store may not be written: cannot {what}.", details=details)
+    if isinstance(error, apsw.IOError) and error.extendedresult not in _READING:
+        return Refusal("InternalError", f"The disk failed to {what}.", details=details)
     if isinstance(error, apsw.CorruptError | apsw.NotADBError | apsw.IOError):
         message = f"The store's database is damaged or cannot be read: cannot {what}."
         return Refusal("RecordCorruptError", message, details={"record": "store.db", **details})
