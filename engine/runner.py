@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from contract.check import check_params, later_option
-from contract.codec import Vector
+from contract.codec import Vector, decode, encode
 from contract.door import Disposition
 from contract.doors import DOORS
 from contract.refusals import Refusal
@@ -46,7 +46,8 @@ def run(
         raise Refusal("DoorNotFoundError", f"No door is called {door[:128]!a}.")
     if declared.disposition is Disposition.NOT_YET_NATIVE:
         raise Refusal("NotYetNativeError", f"{door} is not built yet.", details={"release": declared.release})
-    params = check_params(declared, document)
+    # As strict as a body off the wire (no NaN, no odd keys), and a copy that the caller cannot change afterwards.
+    params = check_params(declared, decode(encode(document, "msgpack"), "msgpack"))
     later = later_option(declared, params)
     if later is not None:
         raise Refusal("NotYetNativeError", f"{door}: {later[0]} is not built yet.", details={"release": later[1]})

@@ -2,6 +2,9 @@
 
 import pytest
 
+from contract.codec import decode
+from contract.refusals import Refusal
+
 ODD_IDS = [
     "dir\\sub\\x",
     "it's",
@@ -211,3 +214,58 @@ def test_the_owner_of_a_commit_is_the_credential_not_the_caller(brain):
     with brain.store.view() as view:
         assert view.commit(1).principal == "tester"
     assert brain.ask("get", id="a")["createdBy"] == "somebody else"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        float("nan"),
+        float("inf"),
+        -float("inf"),
+        [1, float("nan")],
+        {"k": float("inf")},
+        2**64,
+        "a\ud800",
+        "nul\x00",
+        b"x",
+        {1: 2},
+    ],
+)
+def test_what_no_document_can_hold_is_refused_b_04_b_08(brain, value):
+    note(brain, "a")
+    for fields in ({"metadata": {"v": value}}, {"data": {"v": value}}):
+        assert brain.refused("update", id="a", **fields).name in ("ValidationError", "UndecodableBodyError")
+        assert brain.refused("add", {"data": "x", "type": "thing", **fields}).name in (
+            "ValidationError",
+            "UndecodableBodyError",
+        )
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"id":"a\\ud800"}',
+        b'{"id":"a","id":"b"}',
+        b'{"n":NaN}',
+        b'{"n":1e999}',
+        b'{"n":18446744073709551616}',
+        b'{"t":"\\u0000"}',
+    ],
+)
+def test_the_codec_refuses_it_on_the_wire_b_04_b_08(body):
+    with pytest.raises(Refusal) as caught:
+        decode(body, "json")
+    assert caught.value.status == 400
+
+
+def test_a_pair_of_surrogates_is_one_character_b_04(brain):
+    document = decode(b'{"id":"a","data":"\\ud83d\\ude04","type":"concept"}', "json")
+    brain.ask("add", document)
+    assert brain.ask("get", id="a")["data"] == "😄"
+
+
+def test_what_the_caller_changes_later_is_not_stored(brain):
+    metadata = {"k": [1]}
+    note(brain, "a", metadata=metadata)
+    metadata["k"].append(2)
+    assert brain.ask("get", id="a")["metadata"] == {"k": [1]}
