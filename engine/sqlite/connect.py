@@ -92,7 +92,7 @@ def refusal_of_sqlite(error: apsw.Error, what: str) -> Refusal:
         return Refusal("StorageFullError", f"The disk has no room to {what}.", details=details)
     if isinstance(error, apsw.ReadOnlyError | apsw.CantOpenError | apsw.PermissionsError):
         return Refusal("StorageReadOnlyError", f"The store may not be written: cannot {what}.", details=details)
-    if isinstance(error, apsw.IOError) and error.extendedresult not in _READING:
+    if isinstance(error, apsw.IOError) and getattr(error, "extendedresult", 0) not in _READING:
         return Refusal("InternalError", f"The disk failed to {what}.", details=details)
     if isinstance(error, apsw.CorruptError | apsw.NotADBError | apsw.IOError):
         message = f"The store's database is damaged or cannot be read: cannot {what}."
