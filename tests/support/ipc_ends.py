@@ -106,15 +106,15 @@ class Server:
         return self.answerer.desk
 
     def drain(self) -> None:
-        self._run(self.desk.start_drain)
+        self.run_soon(self.desk.start_drain)
 
     def stop(self) -> None:
         if self._thread.is_alive():
-            self._run(self._scope.cancel)
+            self.run_soon(self._scope.cancel)
             self._thread.join(3)
             assert not self._thread.is_alive(), "the answerer did not end"
 
-    def _run(self, function: Callable[[], None]) -> None:
+    def run_soon(self, function: Callable[[], None]) -> None:
         assert self._token is not None
         self._token.run_sync_soon(function)
 
@@ -242,6 +242,13 @@ class Scene:
         else:
             self.desk.start_drain()
 
+    def on_supervisor(self, function: Callable[[], None]) -> None:
+        """Runs it soon in the loop of the other end."""
+        if self.server is not None:
+            self.server.run_soon(function)
+        else:
+            function()
+
     def stop(self) -> None:
         """The supervisor ends without a word about the calls in flight."""
         if self.server is not None:
@@ -250,9 +257,16 @@ class Scene:
             self.link.caller.lost("The engine has gone away.")
 
 
-def play(kind: str, folder: Path, scenario: Callable[[Scene], Awaitable[None]], **changes: Any) -> None:
+def play(
+    kind: str,
+    folder: Path,
+    scenario: Callable[[Scene], Awaitable[None]],
+    *,
+    make_stage: Callable[[], Stage] = Stage,
+    **changes: Any,
+) -> None:
     """Runs a scenario over a `trio`, `asyncio` or `memory` link."""
-    stage, loop = Stage(), Loop(kind)
+    stage, loop = make_stage(), Loop(kind)
     if kind == "memory":
 
         async def memory() -> None:
