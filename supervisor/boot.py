@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -32,6 +33,8 @@ from supervisor.watch import KeyWatch
 
 DRAIN_CALLS_S = 8.0
 """Calls in flight get this long at a stop; with the workers' share the whole stop stays under 30 s (U-01)."""
+STOP_S = 28.0
+"""The whole stop; service managers kill after 30."""
 LINGER_LOOK_S = 0.25
 WELCOME_BRAINS_MAX = 4096
 
@@ -57,6 +60,7 @@ class Supervisor:
         self._on_ready = on_ready
         self._status = "starting"
         self._said_ready = False
+        self._link_scope = trio.CancelScope()
         self._stop = trio.Event()
         self._code = Exit.OK
         self._sockets: list[socket.socket] = []
@@ -101,7 +105,7 @@ class Supervisor:
                 nursery.start_soon(self._signals, signals)
                 nursery.start_soon(self._keys.run)
                 try:
-                    await nursery.start(answerer.run)
+                    await nursery.start(self._answer, answerer)
                 except EndpointError as error:
                     raise StartRefusal("RuntimeFolderError", str(error), "", Exit.CONFIG) from error
                 await trio.to_thread.run_sync(self._publish, answerer.endpoint)
@@ -115,6 +119,10 @@ class Supervisor:
                 await self._down(assembly, answerer, self._spawner)
                 nursery.cancel_scope.cancel()
         return self._code
+
+    async def _answer(self, answerer: Answerer, task_status: trio.TaskStatus[str]) -> None:
+        with self._link_scope:
+            await answerer.run(task_status)
 
     def _make_answerer(self, assembly: Assembly) -> Answerer:
         try:
@@ -216,6 +224,9 @@ class Supervisor:
     async def _down(self, assembly: Assembly, answerer: Answerer, spawner: Spawner) -> None:
         """Listeners first, then what is in flight, then the leases. A second signal changes nothing (U-02)."""
         self._status = "draining"
+        forced = threading.Timer(STOP_S, self._force_stop)
+        forced.daemon = True
+        forced.start()
         with trio.CancelScope(shield=True):
             for sock in self._sockets:
                 sock.close()
@@ -224,8 +235,15 @@ class Supervisor:
             left = await answerer.drain(DRAIN_CALLS_S)
             if left:
                 self._observer.observe("calls.abandoned", Level.WARN, count=left)
+                self._link_scope.cancel()
             await assembly.stop()
             self._observer.observe("supervisor.stopped", pid=os.getpid())
+        forced.cancel()
+
+    def _force_stop(self) -> None:
+        """Something (a sync that never returns) held the stop up: leaving is then the only thing that helps (U-02)."""
+        self._observer.observe("stop.forced", Level.ERROR, after_s=STOP_S)
+        os._exit(Exit.STOP_FORCED)
 
     def _standing(self) -> Standing:
         seats = {seat.peer.pid: seat for seat in (self._answerer.desk.seats() if self._answerer else [])}

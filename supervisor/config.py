@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import enum
 import ipaddress
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -171,6 +172,20 @@ def parse_brains(texts: Sequence[str]) -> dict[str, Path]:
             raise usage("BrainNameError", f"--brain {name} is given twice.", "Give each brain a name of its own.")
         brains[name] = path
     return brains
+
+
+def check_apart(brains: Mapping[str, Path]) -> None:
+    """Refuses two names for one folder: a store is open once in a process, by one name."""
+    seen: dict[str, str] = {}
+    for name, path in brains.items():
+        real = os.path.realpath(path)
+        if real in seen:
+            raise usage(
+                "BrainPathError",
+                f"--brain {name} and --brain {seen[real]} are the same folder, {real}.",
+                "Serve a store by one name.",
+            )
+        seen[real] = name
 
 
 def positive_number(environ: Mapping[str, str], name: str, *, zero: bool = False) -> float | None:

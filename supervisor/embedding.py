@@ -11,7 +11,7 @@ import itertools
 import queue
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import trio
@@ -26,6 +26,11 @@ if TYPE_CHECKING:
 
 EMBED_QUEUE_JOBS_MAX = 1024
 """At 4 ms a short text the last caller waits 4 s; past that a named refusal is better than a queue."""
+
+TURN_TEXTS_MAX = 16
+"""Texts of one turn in the lane: whoever comes meanwhile waits for some 0.1 to 0.3 s of the model, not for a batch."""
+WAITED_TEXTS_MAX = 64
+"""A write of more texts is bulk: it commits without vectors and the backfill adds them."""
 
 
 class ModelState(enum.Enum):
@@ -111,14 +116,20 @@ class EmbedLane:
         wanted = list(dict.fromkeys(texts))
         if not wanted:
             return self.outlook()
+        if len(wanted) > WAITED_TEXTS_MAX:
+            return replace(self.outlook(), served=False, reason=f"{len(wanted)} texts at once are left to the backfill")
+        vectors: dict[str, bytes] = {}
         with trio.move_on_after(wait_s):
             try:
-                ran = await self.run(lambda model: model.embed(wanted))
+                for start in range(0, len(wanted), TURN_TEXTS_MAX):
+                    turn = wanted[start : start + TURN_TEXTS_MAX]
+                    ran = await self.run(lambda model, turn=turn: model.embed(turn))  # type: ignore[misc]  # bound now
+                    vectors.update(zip(turn, ran.outcome, strict=True))
             except Refusal as refusal:
-                return Embedded(served=False, reason=refusal.message, expected=self.state is not ModelState.ABSENT)
-            return Embedded(dict(zip(wanted, ran.outcome, strict=True)), served=True, expected=True)
+                return Embedded(vectors, served=False, reason=refusal.message, expected=self.outlook().expected)
+            return Embedded(vectors, served=True, expected=True)
         reason = self.reason or f"the model did not answer within {int(wait_s * 1000)} ms"
-        return Embedded(served=False, reason=reason, expected=self.state is not ModelState.ABSENT)
+        return Embedded(vectors, served=False, reason=reason, expected=self.outlook().expected)
 
     def outlook(self) -> Embedded:
         """What a call is told that had nothing embedded: whether the model serves, or will."""

@@ -32,6 +32,8 @@ class Exit(enum.IntEnum):
     """A setting is not usable (cleartext address, brain name, environment value)."""
     FLEET_FAILED = 10
     """A worker kind could not be kept alive; the supervisor gave up so that the service manager decides."""
+    STOP_FORCED = 11
+    """The stop took too long and was forced; the next open recovers the store as after a crash."""
 
 
 class StartRefusal(Exception):

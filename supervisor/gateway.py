@@ -76,7 +76,6 @@ class Gateway:
         self._pool_doors = pool_doors
         self._trusted = trusted
         self._in_flight: Counter[str] = Counter()
-        self.draining = False
 
     async def handle(self, peer: Peer, call: Call, body: bytes) -> tuple[Answer | Refused, bytes]:
         """Runs one call and gives its frame. Raises cancellation and nothing else."""
@@ -105,12 +104,6 @@ class Gateway:
 
     async def _serve(self, arrival: Arrival) -> Done:
         call = arrival.call
-        if self.draining:
-            raise Refusal(
-                "EngineUnavailableError",
-                "The fleet is stopping and takes no new calls.",
-                details={"retryAfterMs": 1000},
-            )
         server_door = self._server_doors.get(call.door)
         if server_door is not None:
             return Done(codec.encode(await server_door(arrival), call.media))

@@ -23,7 +23,8 @@ COMMANDS = {
 
 EXIT_HELP = """
 Exit codes: 0 done, 1 refused by a door, 2 wrong usage, 3 no store, 4 not a servable store, 5 address in use,
-6 keys file unusable, 7 served already, 8 nothing is running, 9 unusable setting, 10 workers kept failing.
+6 keys file unusable, 7 served already, 8 nothing is running, 9 unusable setting, 10 workers kept failing,
+11 stop forced.
 """
 
 

@@ -69,6 +69,7 @@ def configure(
         named = {"brain": c.LONE_BRAIN}
     for name, path in named.items():
         check_store(path, f"Create it: brainy init {path}, or correct --brain {name}=PATH")
+    c.check_apart(named)
     return c.from_environment(
         os.environ,
         Path.home(),

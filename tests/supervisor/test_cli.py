@@ -179,3 +179,27 @@ def test_the_journal_is_known_by_its_device_and_inode(tmp_path: Path) -> None:
         assert is_journal({"JOURNAL_STREAM": f"{found.st_dev}:{found.st_ino}"}, file.fileno())
         assert not is_journal({"JOURNAL_STREAM": "1:2"}, file.fileno())
         assert not is_journal({}, file.fileno())
+
+
+def test_the_page_of_the_command_line_is_what_the_commands_say() -> None:
+    """`python -m supervisor.cli.reference > docs/reference/cli.md` writes it anew."""
+    from supervisor.cli.reference import document
+
+    page = Path(__file__).parents[2] / "docs" / "reference" / "cli.md"
+    assert page.read_text(encoding="utf-8") == document()
+
+
+def test_every_command_and_exit_code_is_on_the_page() -> None:
+    from supervisor.cli.reference import document
+
+    text = document()
+    assert all(f"## brainy {name}" in text for name in root.COMMANDS)
+    assert all(f"| {code.value} | " in text for code in Exit)
+
+
+def test_two_names_for_one_folder_are_refused(place: Path) -> None:
+    run("init", "a")
+    (place / "b").symlink_to(place / "a")
+    result = run("serve", "--brain", "a=a", "--brain", "b=b", "--listen", "127.0.0.1:0")
+    assert result.exit_code == Exit.CONFIG
+    assert "BrainPathError" in result.output

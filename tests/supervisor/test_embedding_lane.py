@@ -11,6 +11,7 @@ import trio
 import trio.testing
 
 from contract.refusals import Refusal
+from supervisor import embedding
 from supervisor.embedding import EmbedLane, ModelState, Urgency
 from supervisor.observe import Observer
 
@@ -130,3 +131,33 @@ def test_a_text_that_is_not_waited_for_any_more_is_not_embedded() -> None:
 
     run(scenario, lambda: model)
     assert model.seen == [["warm"], ["running"]]
+
+
+def test_a_batch_leaves_the_lane_between_its_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embedding, "TURN_TEXTS_MAX", 2)
+    model = Model()
+
+    async def scenario(lane: EmbedLane) -> None:
+        await lane.embedded(["warm"], 5)
+        model.gate.clear()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(lane.embedded, ["a", "b", "c", "d"], 5)
+            await trio.testing.wait_all_tasks_blocked()
+            nursery.start_soon(lane.embedded, ["other"], 5)
+            await trio.testing.wait_all_tasks_blocked()
+            model.gate.set()
+
+    run(scenario, lambda: model)
+    assert model.seen == [["warm"], ["a", "b"], ["other"], ["c", "d"]]
+
+
+def test_bulk_is_left_to_the_backfill() -> None:
+    model = Model()
+
+    async def scenario(lane: EmbedLane) -> None:
+        await lane.embedded(["warm"], 5)
+        told = await lane.embedded([str(n) for n in range(embedding.WAITED_TEXTS_MAX + 1)], 5)
+        assert (told.served, told.expected, dict(told.vectors)) == (False, True, {})
+
+    run(scenario, lambda: model)
+    assert model.seen == [["warm"]]
