@@ -127,6 +127,14 @@ def test_a_refusal_has_its_name_and_status(client, people, method, path, body, s
     assert (answer.status_code, answer.json()["error"]["name"]) == (status, name)
 
 
+def test_a_missing_key_a_wrong_key_and_another_scheme_look_the_same(fleet):
+    url = f"{fleet.url}/v1/brains/brain/now"
+    sent = ({}, {"authorization": "Bearer wrong"}, {"authorization": "Basic eDp5"})
+    answers = [httpx.get(url, headers=headers) for headers in sent]
+    assert [answer.status_code for answer in answers] == [401, 401, 401]
+    assert answers[0].json()["error"] == answers[1].json()["error"] == answers[2].json()["error"]
+
+
 def test_keys_are_judged(fleet, client):
     url = f"{fleet.url}/v1/brains/nobrain/now"
     assert httpx.get(url).status_code == 401

@@ -51,16 +51,28 @@ class Front:
         return await self.send(exchange, begin(request, self._new_key))
 
     async def send(self, exchange: Exchange, call: Call) -> Reply:
-        """Send a checked call; the connection is watched while the supervisor works."""
-        answered = asyncio.ensure_future(submit(self.link, call))
+        """Send a checked call; the connection is watched while the supervisor works.
+
+        The watch cancels this task instead of racing against a second one: that saves a task on every call.
+        """
+        task = asyncio.current_task()
+        assert task is not None, "an exchange is answered in a task of its own"
         gone = asyncio.ensure_future(exchange.body.until_gone())
+
+        def leave(watch: asyncio.Future[None]) -> None:
+            if not watch.cancelled():
+                task.cancel()
+
+        gone.add_done_callback(leave)
         try:
-            await asyncio.wait({answered, gone}, return_when=asyncio.FIRST_COMPLETED)
-            if not answered.done():
-                raise CallerGoneError
-            return answered.result()
+            return await submit(self.link, call)
+        except asyncio.CancelledError:
+            if not exchange.body.gone:
+                raise
+            task.uncancel()
+            raise CallerGoneError from None
         finally:
-            answered.cancel()
+            gone.remove_done_callback(leave)
             gone.cancel()
 
     def answer_of(self, exchange: Exchange, reply: Reply) -> Answer:

@@ -20,6 +20,7 @@ from contract.limits import DOOR_FIND_LIMIT_MAX
 from contract.reading import doors_of, full_name
 from contract.refusals import Refusal
 from contract.served import served_contract
+from contract.server import MCP_WORKING_SET
 from contract.vocabulary import nearest
 from workers.mcp.jsonrpc import Code, RpcError, one_line
 
@@ -93,7 +94,7 @@ def find_tool(arguments: object) -> dict[str, Any]:
 def describe_tool(arguments: object) -> dict[str, Any]:
     """`door_describe`: one door in full."""
     given = _object(DESCRIBE_TOOL, arguments, {"name"})
-    return door_describe(served_contract(), _text(DESCRIBE_TOOL, given, "name", {"name": "find"}))
+    return door_describe(served_contract(), _text(DESCRIBE_TOOL, given, "name", {"name": MCP_WORKING_SET[0]}))
 
 
 def _object(tool: str, arguments: object, known: set[str]) -> dict[str, Any]:
