@@ -9,13 +9,14 @@ import math
 import re
 from array import array
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Any, Literal, cast
 
 import msgpack
 import msgspec
 
-from contract.documents import Fault, is_clean, key_count, locate, path_text
-from contract.limits import NESTING_DEPTH_MAX
+from contract.documents import Fault, colon_count, is_clean, key_count, locate, path_text
+from contract.limits import DOCUMENT_CONTAINERS_MAX, NESTING_DEPTH_MAX
 from contract.refusals import Refusal
 from contract.vector import VECTOR_EXT_CODE, Vector
 
@@ -24,10 +25,14 @@ VectorEncoding = Literal["list", "f32"]
 
 __all__ = ["Media", "Vector", "VectorEncoding", "decode", "encode", "splice_meta"]
 
-# A JSON string with the colon that makes it a key; possessive, so that hostile text costs one pass (Python >= 3.11).
-_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
-# Fewer digits than this in a row cannot leave the 64-bit range: 2^63 has 19.
-_LONG_DIGITS = re.compile(rb"[0-9]{19}")
+# A JSON string, or what begins as one and never ends: possessive and total, so that hostile text costs one pass.
+_STRING_TEXT = rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)'
+_STRING = re.compile(_STRING_TEXT, re.DOTALL)
+_BRACKET = re.compile(_STRING_TEXT + rb"|[\[\]{}]", re.DOTALL)
+_NUMBER = re.compile(_STRING_TEXT + rb"|-?[0-9][0-9.eE+-]*+", re.DOTALL)
+_ESCAPE = re.compile(rb"\\(?:u([0-9a-fA-F]{4})|.)", re.DOTALL)
+# The place of a fault is looked for in this many tokens; beyond them the refusal says how far was looked.
+_TOKENS_MAX = 200_000
 
 
 def decode(body: bytes, media: Media) -> Any:  # noqa: ANN401 - the decode edge
@@ -109,9 +114,23 @@ def _undecodable(message: str, **details: object) -> Refusal:
     return Refusal("UndecodableBodyError", message, details=details)
 
 
+def _holds_duplicate(body: bytes, document: object) -> bool:
+    """Whether the decoder dropped a key: every key has a colon, so the body then has more of them than the document."""
+    colons = body.count(b":")
+    if colons == (keys := key_count(document)):
+        return False
+    if b"\\u003" not in body:
+        return colons != keys + colon_count(document)
+    return _STRING.sub(b"", body).count(b":") != keys
+
+
 def _decode_json(body: bytes) -> object:
     if body[:3] == b"\xef\xbb\xbf":
         raise _undecodable("The body begins with a byte order mark at byte 0.", offset=0)
+    if len(body) > DOCUMENT_CONTAINERS_MAX and body.count(b"[") + body.count(b"{") > DOCUMENT_CONTAINERS_MAX:
+        outside = _STRING.sub(b"", body)
+        if outside.count(b"[") + outside.count(b"{") > DOCUMENT_CONTAINERS_MAX:
+            raise _too_many_containers()
     try:
         document = _JSON_DECODER.decode(body)
     except RecursionError as error:
@@ -120,12 +139,9 @@ def _decode_json(body: bytes) -> object:
         raise _out_of_range(body) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise _malformed_json(body, str(error)) from error
-    deep = body.count(b"[") + body.count(b"{") > NESTING_DEPTH_MAX
-    suspicious = deep or b"\\u" in body or _LONG_DIGITS.search(body) is not None
-    if suspicious and not is_clean(document):
+    if not is_clean(document):
         raise _unclean(document)
-    # Every key has its colon: as many colons as keys means that no key was dropped as a duplicate.
-    if body.count(b":") != (keys := key_count(document)) and _STRING.sub(b"", body).count(b":") != keys:
+    if _holds_duplicate(body, document):
         raise _duplicate(body)
     return document
 
@@ -137,27 +153,29 @@ def _unclean(document: object) -> Refusal:
     return _undecodable(f"The value at {path} {fault.reason}.", path=path)
 
 
+def _too_many_containers() -> Refusal:
+    return _undecodable(f"The body holds more than {DOCUMENT_CONTAINERS_MAX} objects and lists.", path="$")
+
+
 def _too_deep(body: bytes) -> Refusal:
-    depth = 0
-    outside = _STRING.sub(lambda found: b" " * len(found[0]), body)
-    for found in re.finditer(rb"[\[\]{}]", outside):
-        depth += 1 if found[0] in b"[{" else -1
+    depth, seen = 0, 0
+    for found in islice(_BRACKET.finditer(body), _TOKENS_MAX):
+        seen = found.start()
+        if found[0][:1] != b'"':
+            depth += 1 if found[0] in b"[{" else -1
         if depth > NESTING_DEPTH_MAX:
-            return _undecodable(
-                f"The body nests deeper than {NESTING_DEPTH_MAX} levels at byte {found.start()}.", offset=found.start()
-            )
-    return _undecodable("The body nests too deeply.", offset=0)
+            break
+    return _undecodable(f"The body nests deeper than {NESTING_DEPTH_MAX} levels at or after byte {seen}.", offset=seen)
 
 
 def _out_of_range(body: bytes) -> Refusal:
-    outside = _STRING.sub(lambda found: b" " * len(found[0]), body)
-    for found in re.finditer(rb"-?[0-9][0-9.eE+-]*", outside):
-        if not math.isfinite(float(found[0])):
+    seen = 0
+    for found in islice(_NUMBER.finditer(body), _TOKENS_MAX):
+        seen = found.start()
+        if found[0][:1] != b'"' and not math.isfinite(float(found[0])):
             number = found[0][:64].decode("ascii")
-            return _undecodable(
-                f"The number {number} at byte {found.start()} is beyond the range of a double.", offset=found.start()
-            )
-    return _undecodable("A number is beyond the range of a double.", offset=0)
+            return _undecodable(f"The number {number} at byte {seen} is beyond the range of a double.", offset=seen)
+    return _undecodable(f"A number after byte {seen} is beyond the range of a double.", offset=seen)
 
 
 def _malformed_json(body: bytes, reason: str) -> Refusal:
@@ -167,14 +185,16 @@ def _malformed_json(body: bytes, reason: str) -> Refusal:
         return _undecodable(
             f"The body is not UTF-8: byte 0x{body[error.start]:02x} at byte {error.start}.", offset=error.start
         )
-    for found in _STRING.finditer(body):
+    strings = islice(_STRING.finditer(body), _TOKENS_MAX) if b"\\u" in body else ()
+    for found in strings:
         if (lone := _lone_surrogate(found[0])) is not None:
             offset = found.start() + lone
             return _undecodable(f"The text holds a lone surrogate at byte {offset}.", offset=offset)
     if not text.strip():
         return _undecodable("The body is empty, and a JSON document was expected.", offset=0)
     if (found_at := re.search(r"byte (\d+)", reason)) is not None:
-        offset = min(int(found_at[1]), len(body))
+        # msgspec counts the byte after the end of the document, not the first one that follows.
+        offset = min(int(found_at[1]) - ("trailing" in reason), len(body))
         quoted = body[offset : offset + 1].decode("utf-8", "replace")
         what = "bytes follow the end of the document" if "trailing" in reason else f"unexpected {quoted!r}"
         return _undecodable(f"The body is not one JSON document: {what} at byte {offset}.", offset=offset)
@@ -183,9 +203,8 @@ def _malformed_json(body: bytes, reason: str) -> Refusal:
 
 def _lone_surrogate(token: bytes) -> int | None:
     """Offset inside a JSON string token of an escaped surrogate that has no partner."""
-    pairs = re.compile(rb"\\(?:u([0-9a-fA-F]{4})|.)", re.DOTALL)
     expected: int | None = None
-    for found in pairs.finditer(token):
+    for found in islice(_ESCAPE.finditer(token), _TOKENS_MAX):
         unit = int(found[1], 16) if found[1] else 0
         if expected is not None and found.start() == expected and 0xDC00 <= unit <= 0xDFFF:
             expected = None
@@ -251,6 +270,26 @@ def _unique(pairs: Iterable[tuple[str, object]]) -> dict[str, object]:
     return found
 
 
+class _Counter:
+    """The hooks of a large body: the same, and they stop it at the bound on containers."""
+
+    def __init__(self) -> None:
+        self.left = DOCUMENT_CONTAINERS_MAX
+
+    def listed(self, items: list[object]) -> list[object]:
+        self._take()
+        return items
+
+    def unique(self, pairs: Iterable[tuple[str, object]]) -> dict[str, object]:
+        self._take()
+        return _unique(pairs)
+
+    def _take(self) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise _too_many_containers()
+
+
 class _ForeignExtError(ValueError):
     """A MessagePack extension type that no document holds."""
 
@@ -269,8 +308,17 @@ def _extension(code: int, data: bytes) -> Vector:
 def _decode_msgpack(body: bytes) -> object:
     if not body:
         raise _undecodable("The body is empty, and a MessagePack document was expected.", offset=0)
+    # A body of fewer bytes than the bound cannot hold more containers than it.
+    counted = _Counter() if len(body) > DOCUMENT_CONTAINERS_MAX else None
     try:
-        document = msgpack.unpackb(body, raw=False, strict_map_key=True, object_pairs_hook=_unique, ext_hook=_extension)
+        document = msgpack.unpackb(
+            body,
+            raw=False,
+            strict_map_key=True,
+            object_pairs_hook=counted.unique if counted else _unique,
+            list_hook=counted.listed if counted else None,
+            ext_hook=_extension,
+        )
     except msgpack.ExtraData as error:
         offset = len(body) - len(error.extra)
         raise _undecodable(

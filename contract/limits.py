@@ -37,6 +37,9 @@ ADMIT_BODY_BYTES_MAX = _limit(
     "bytes",
     "A larger body is read only after its credential was admitted, so that strangers cannot fill memory.",
 )
+DOCUMENT_CONTAINERS_MAX = _limit(
+    "documentContainers", 1_000_000, "objects and lists", "An empty object costs 64 bytes of memory and two of a body."
+)
 NESTING_DEPTH_MAX = _limit(
     "nestingDepth", 64, "levels", "Documents are walked recursively; nobody nests deeper on purpose."
 )
@@ -79,6 +82,21 @@ VFS_SEGMENT_BYTES_MAX = _limit(
 VFS_INLINE_BYTES_MAX = _limit(
     "vfsInlineBytes", 1024 * 1024, "bytes", "A larger file is listed by vfs.readdir without its content."
 )
+AGGREGATES_MAX = _limit("aggregates", 256, "definitions", "Every write is measured by every definition of its brain.")
+AGGREGATE_GROUP_FIELDS_MAX = _limit(
+    "aggregateGroupFields", 16, "fields", "A group key is an index entry; more columns than a report has."
+)
+AGGREGATE_METRICS_MAX = _limit(
+    "aggregateMetrics", 64, "metrics", "Each may cost a table look-up on every write of its group."
+)
+AGGREGATE_RECOMPUTE_ENTRIES_MAX = _limit(
+    "aggregateRecompute", 1_000_000, "groups and values", "A past or unfinished aggregate is in memory, 200 bytes each."
+)
+TRACKED_FIELDS_MAX = _limit("trackedFields", 64, "fields", "Every write counts every tracked field of its brain.")
+VOCABULARY_VALUES_MAX = _limit(
+    "vocabularyValues", 1000, "values", "A vocabulary is read on every write; more values are data, not a rule."
+)
+MIGRATE_ERRORS_MAX = _limit("migrateErrors", 100, "records", "A migration lists this many errors, then only counts.")
 FIND_LIMIT_MAX = _limit("findLimit", 10_000, "rows", "A page, not an export; 10,000 rows of 1.5 KB fill one answer.")
 FIND_OFFSET_MAX = _limit(
     "findOffset", 1_000_000, "rows", "Every skipped row is still ranked; deeper reading is `page`."

@@ -187,3 +187,50 @@ def test_a_vector_holds_finite_float32_only(numbers: list[float]) -> None:
 def test_a_vector_takes_no_booleans_or_text() -> None:
     with pytest.raises(TypeError):
         Vector.of([1.0, True])
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b'{"a":":","a":":"}', b'{"\\u003a":1,"\\u003a":2}', b'{"a:":[{":":":"},{"b":1,"b":":"}]}', b'{"a":1,"\\u0061":2}'],
+)
+def test_a_duplicate_key_does_not_hide_behind_colons(body: bytes) -> None:
+    with pytest.raises(Refusal, match="appears twice"):
+        decode(body, "json")
+
+
+@given(
+    document=st.dictionaries(
+        st.text(':a"\\\\u3', max_size=5),
+        st.text(":a\\\\", max_size=5) | st.lists(st.text(":b", max_size=3)),
+        max_size=4,
+    )
+)
+def test_text_full_of_colons_is_no_duplicate(document: dict[str, Any]) -> None:
+    assert decode(encode(document, "json"), "json") == document
+
+
+HOSTILE = [
+    b'{"a":"' + b'\\"' * 300_000,
+    b'"' * 600_001,
+    b"[" * 600_000,
+    b'["' + b"\\ud800" * 100_000 + b'"]',
+    b"[" + b"1," * 300_000 + b"1e999]",
+    b"[" + b"{}," * 1_000_001 + b"1]",
+]
+
+
+@pytest.mark.timeout(10)
+@pytest.mark.parametrize("body", HOSTILE, ids=range(len(HOSTILE)))
+def test_a_hostile_body_is_refused_in_linear_time(body: bytes) -> None:
+    """Quadratic look-ups took minutes on these."""
+    with pytest.raises(Refusal):
+        decode(body, "json")
+
+
+def test_a_million_containers_are_the_bound_in_both_encodings() -> None:
+    for body, media in (
+        (b"[" + b"{}," * 1_000_000 + b"1]", "json"),
+        (b"\xdd" + (1_000_001).to_bytes(4, "big") + b"\x80" * 1_000_001, "msgpack"),
+    ):
+        with pytest.raises(Refusal, match="more than 1000000"):
+            decode(body, media)
