@@ -250,18 +250,23 @@ class IndexView:
 
     # -- vectors
 
-    def has_space(self, space: int) -> bool:
-        """Tells whether any vector of a space is stored."""
-        return space in self._state.spaces
-
     def with_vector(self, space: int, vers: Ints) -> Mask:
         """Tells which of these versions have a vector in a space."""
         rows = self._state.spaces.get(space)
         return np.zeros(len(vers), dtype=bool) if rows is None else rows.rows_of(self.cids(vers)) >= 0
 
-    def similarities(self, space: int, query: Matrix, vers: Ints) -> Floats:
-        """Gives the cosine of a unit query with each version's vector, float32; every version must have one."""
-        return self._state.spaces[space].products(query, self._state.spaces[space].rows_of(self.cids(vers)))
+    def cosines(self, space: int | None, query: Matrix, vers: Ints) -> tuple[Floats, Mask]:
+        """Gives the cosine of a unit query with each version's vector in a space, float32, and which have one at all.
+        The cosine is 0 where there is none. No space means no vectors.
+        """
+        cosine = np.zeros(len(vers), dtype=np.float32)
+        stored = None if space is None else self._state.spaces.get(space)
+        if stored is None:
+            return cosine, np.zeros(len(vers), dtype=bool)
+        rows = stored.rows_of(self.cids(vers))
+        known = rows >= 0
+        cosine[known] = stored.products(query, rows[known])
+        return cosine, known
 
     def pending_count(self, space: int | None, vers: Ints) -> int:
         """Gives how many of these versions have a text and no vector in a space (in any, when it is None)."""

@@ -148,7 +148,7 @@ def rank(index: IndexView, legs: Legs, candidates: Ints, params: FindParams, cal
     if legs.meaning is None:
         found = np.flatnonzero(text > 0)
         return Ranking(candidates[found], scaled(text[found]), text[found])
-    cosine, has_vector = _cosines(index, legs.meaning, candidates)
+    cosine, has_vector = index.cosines(legs.meaning.space, legs.meaning.vector, candidates)
     member = (text > 0) | has_vector
     if params.threshold is not None:
         member = has_vector & (cosine >= params.threshold)
@@ -175,18 +175,8 @@ def mix_of(params: FindParams) -> Mix:
     return Mix(params.fusion.strategy, meaning, words)
 
 
-def _cosines(index: IndexView, meaning: Meaning, vers: Ints) -> tuple[Floats, NDArray[np.bool_]]:
-    """The cosine of each version, and whether it has a vector in the space at all."""
-    cosine = np.zeros(len(vers), dtype=np.float32)
-    if meaning.space is None or not index.has_space(meaning.space):
-        return cosine, np.zeros(len(vers), dtype=bool)
-    has_vector = index.with_vector(meaning.space, vers)
-    cosine[has_vector] = index.similarities(meaning.space, meaning.vector, vers[has_vector])
-    return cosine, has_vector
-
-
 def _by_meaning(index: IndexView, meaning: Meaning, candidates: Ints, threshold: float | None) -> Ranking:
-    cosine, member = _cosines(index, meaning, candidates)
+    cosine, member = index.cosines(meaning.space, meaning.vector, candidates)
     if threshold is not None:
         member = member & (cosine >= threshold)
     found = np.flatnonzero(member)

@@ -164,7 +164,7 @@ def main(count: int) -> None:
     timed("words: 4 terms, 1 % of the rows", lambda n: text(n, 4, one[n]))
 
     def nearest(n: int, vers: np.ndarray) -> np.ndarray:
-        return view.best(vers, view.similarities(1, queries[n], vers), 10)
+        return view.best(vers, view.cosines(1, queries[n], vers)[0], 10)
 
     for label, vers in (("0.1 %", None), ("1 %", one), ("10 %", ten)):
         if vers is None:
@@ -175,7 +175,7 @@ def main(count: int) -> None:
     timed("vector: 50 %", lambda n: nearest(n, half))
     timed("vector: everything", lambda n: nearest(n, everything))
     past = index.view(generation // 2)
-    timed("vector, half the generations back", lambda n: past.best(v := past.candidates(None), past.similarities(1, queries[n], v), 10))
+    timed("vector, half the generations back", lambda n: past.best(v := past.candidates(None), past.cosines(1, queries[n], v)[0], 10))
     print(f"memory after reopening and these queries: +{rss_mib() - before:,.0f} MiB (maps included), "
           f"peak {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:,.0f} MiB")
 

@@ -213,7 +213,7 @@ def test_vectors_are_those_of_the_rows_alive(seed: int, tmp_path: Path) -> None:
         query = np.array([dice.gauss(0, 1) for _ in range(4)], dtype=np.float32)
         query /= np.linalg.norm(query)
         if has.any():
-            found = view.similarities(1, query, vers[has])
+            found = view.cosines(1, query, vers)[0][has]
             expected = [
                 float(first[rows[ver].cid] @ query / np.linalg.norm(first[rows[ver].cid])) for ver in vers[has].tolist()
             ]

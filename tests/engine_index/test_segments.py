@@ -32,7 +32,7 @@ def answer(store: RowStore) -> tuple[list[int], list[int], list[float]]:
     view = store.index.view(store.generation)
     vers = view.candidates(where.parse({"n": {"greaterThan": 2}}))
     scores = view.text_scores(["word3"], vers)
-    near = view.similarities(1, np.array([1, 0, 0, 0], dtype=np.float32), vers)
+    near = view.cosines(1, np.array([1, 0, 0, 0], dtype=np.float32), vers)[0]
     return vers.tolist(), np.flatnonzero(scores).tolist(), near.round(5).tolist()
 
 
