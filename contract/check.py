@@ -4,7 +4,7 @@ msgspec decides what fits; this module puts its errors into our words and asks w
 reserved metadata keys, filters, and that a packed vector stands only where a vector is meant.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -12,7 +12,6 @@ from typing import Any
 import msgspec
 
 from contract import messages
-from contract.codec import decode
 from contract.documents import path_text
 from contract.door import Door
 from contract.limits import (
@@ -22,10 +21,22 @@ from contract.limits import (
     VFS_PATH_BYTES_MAX,
     VFS_SEGMENT_BYTES_MAX,
 )
+from contract.query import query_document
 from contract.quote import quoted
 from contract.refusals import Refusal
 from contract.vector import Vector
 from contract.where import parse
+
+__all__ = [
+    "RESERVED_METADATA_KEYS",
+    "check_id",
+    "check_json",
+    "check_metadata",
+    "check_params",
+    "check_vfs_path",
+    "later_option",
+    "query_document",
+]
 
 Path = tuple[str | int, ...]
 Probe = Callable[[Any, Path], None]
@@ -137,58 +148,6 @@ def _later_fields(door: Door) -> tuple[tuple[str, str, object], ...]:
     named = {option.partition("=")[0] for option in door.later}
     fields = msgspec.structs.fields(door.params)
     return tuple((spec.name, spec.encode_name, spec.default) for spec in fields if spec.encode_name in named)
-
-
-def query_document(door: Door, pairs: Iterable[tuple[str, str]]) -> dict[str, object]:
-    """The document that URL query parameters spell: text as it is, everything else as JSON.
-
-    A value that its parameter could take as text and as something else (`asOf`) is JSON when it parses as such.
-    Refuses `ValidationError` for a name given twice and for a value that is no JSON where text is not taken.
-    """
-    document: dict[str, object] = {}
-    kinds = _query_kinds(door)
-    for name, text in pairs:
-        if name in document:
-            message = f"The query parameter {quoted(name)} of {door.full_name} is given twice."
-            raise Refusal(
-                "ValidationError", message, cure="Give it once; a list is written as JSON.", door=door.full_name
-            )
-        document[name] = _query_value(door, name, text, kinds.get(name, _TEXT))
-    return document
-
-
-_TEXT, _EITHER, _JSON = "text", "either", "json"
-
-
-def _query_value(door: Door, name: str, text: str, kind: str) -> object:
-    if kind == _TEXT:
-        return text
-    try:
-        return decode(text.encode("utf-8", "surrogatepass"), "json")
-    except Refusal as error:
-        if kind == _EITHER:
-            return text
-        message = f"The query parameter {quoted(name)} of {door.full_name} is {quoted(text)}, which is not JSON."
-        cure = "Write numbers, true and false as they are, lists and objects as JSON."
-        raise Refusal("ValidationError", message, cure=cure, door=door.full_name, details={"path": name}) from error
-
-
-@cache
-def _query_kinds(door: Door) -> dict[str, str]:
-    info = msgspec.inspect.type_info(door.params)
-    assert isinstance(info, msgspec.inspect.StructType)
-    return {spec.encode_name: _query_kind(spec.type) for spec in info.fields}
-
-
-def _query_kind(kind: msgspec.inspect.Type) -> str:
-    while isinstance(kind, msgspec.inspect.Metadata):
-        kind = kind.type
-    if isinstance(kind, msgspec.inspect.UnionType):
-        found = {_query_kind(part) for part in kind.types if not isinstance(part, msgspec.inspect.NoneType)}
-        return found.pop() if len(found) == 1 else _EITHER
-    if isinstance(kind, msgspec.inspect.LiteralType):
-        return _TEXT if all(isinstance(value, str) for value in kind.values) else _EITHER
-    return _TEXT if isinstance(kind, msgspec.inspect.StrType) else _JSON
 
 
 def check_id(value: str, path: Path) -> None:
