@@ -22,7 +22,7 @@ from supervisor.runner import Runner
 from supervisor.serverdoors import ServerDoors, Standing
 
 
-def nothing_to_hand_over() -> dict[str, Any]:
+def nothing_to_hand_over(_take: bool) -> dict[str, Any]:
     """The answer of a supervisor that yields to nobody."""
     return {"yielding": False, "listeners": []}
 
@@ -40,7 +40,7 @@ class Assembly:
         version: str,
         tables: Callable[[], KeyTable],
         standing: Callable[[], Standing] = lambda: Standing("ok", []),
-        hand_over: Callable[[], dict[str, Any]] = nothing_to_hand_over,
+        hand_over: Callable[[bool], dict[str, Any]] = nothing_to_hand_over,
         load_model: Callable[[], Any] = load_embedder,
         trusted: bool = False,
     ) -> None:

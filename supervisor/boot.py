@@ -71,22 +71,34 @@ class Supervisor:
         """Serves until a signal, a hand-over or the linger ends it. StartRefusal before anything answers."""
         for line in check_cleartext(self._config.listens, self._config.cleartext):
             self._observer.narrate("listener.cleartext", line, Level.WARN)
-        await settle(
-            list(self._config.brains.values()),
-            origin=self._config.origin,
-            listens=[listen.address for listen in self._config.listens],
-            version=self._version,
-            observer=self._observer,
-            unreachable=(Refusal, OSError),
-            monotonic=self._clock.monotonic,
-        )
         try:
-            for listen in self._config.listens:
-                self._sockets.append(bind(listen))
+            try:
+                for listen in self._config.listens:
+                    self._sockets.append(bind(listen))
+            except StartRefusal:
+                await self._settle(take=False)
+                raise
+            await self._settle(take=True)
             return await self._serve()
         finally:
             for sock in self._sockets:
                 sock.close()
+
+    async def _settle(self, *, take: bool) -> None:
+        """Deals with whoever serves our stores already; only once our addresses are ours is anybody asked to leave."""
+        try:
+            await settle(
+                list(self._config.brains.values()),
+                origin=self._config.origin,
+                listens=[listen.address for listen in self._config.listens],
+                version=self._version,
+                take=take,
+                observer=self._observer,
+                unreachable=(Refusal, OSError),
+                monotonic=self._clock.monotonic,
+            )
+        except EndpointError as error:
+            raise runtime_refusal(error) from error
 
     async def _serve(self) -> Exit:
         assembly = Assembly(
@@ -107,7 +119,7 @@ class Supervisor:
                 try:
                     await nursery.start(self._answer, answerer)
                 except EndpointError as error:
-                    raise StartRefusal("RuntimeFolderError", str(error), "", Exit.CONFIG) from error
+                    raise runtime_refusal(error) from error
                 await trio.to_thread.run_sync(self._publish, answerer.endpoint)
                 self._spawner = self._make_spawner(answerer)
                 nursery.start_soon(self._spawner.run)
@@ -128,7 +140,7 @@ class Supervisor:
         try:
             endpoint = Endpoint(runtime_dir(create=True), os.getpid())
         except (EndpointError, OSError) as error:
-            raise StartRefusal("RuntimeFolderError", str(error), "", Exit.CONFIG) from error
+            raise runtime_refusal(error) from error
         brains = [BrainAt(name, os.path.realpath(path)) for name, path in self._config.brains.items()][
             :WELCOME_BRAINS_MAX
         ]
@@ -184,9 +196,9 @@ class Supervisor:
         self._code = Exit.FLEET_FAILED
         self._stop.set()
 
-    def _hand_over(self) -> dict[str, Any]:
+    def _hand_over(self, take: bool) -> dict[str, Any]:
         """A stdio supervisor yields to one that was asked for by name; anybody else says where it listens."""
-        yielding = self._config.origin is Origin.STDIO
+        yielding = take and self._config.origin is Origin.STDIO
         if yielding:
             self._observer.observe("supervisor.hands.over")
             self._stop.set()
@@ -259,6 +271,11 @@ class Supervisor:
         ):
             status = "degraded"
         return Standing(status, workers, self._keys.trouble)
+
+
+def runtime_refusal(error: Exception) -> StartRefusal:
+    """The refusal to start for a runtime folder that cannot be used; the error's own text has the cure."""
+    return StartRefusal("RuntimeFolderError", str(error), "", Exit.CONFIG)
 
 
 FIRST_CLIENT_S = 10.0

@@ -136,9 +136,9 @@ def admit(ask: Ask, table: KeyTable, brains: Container[str]) -> Grant | Refusal:
     return Grant(identity, ask.brain)
 
 
-def dispose(door: Door, params: msgspec.Struct, *, in_process: bool = False) -> Refusal | None:
+def dispose(door: Door, params: msgspec.Struct) -> Refusal | None:
     """The last check: what this release does not serve, as a whole door or as an option of one."""
-    if door.disposition is Disposition.IN_PROCESS and not in_process:
+    if door.disposition is Disposition.IN_PROCESS:
         return Refusal(
             "InProcessOnlyError", f"{door.full_name} takes objects of the host program and no call can carry them."
         )

@@ -132,7 +132,7 @@ class Gateway:
     async def _admitted(self, arrival: Arrival, door: Door, grant: dispatch.Grant) -> Done:
         call = arrival.call
         params = await self._decoded(door, arrival.body)
-        refusal = dispatch.dispose(door, params, in_process=self._trusted)
+        refusal = dispatch.dispose(door, params)
         if refusal is not None:
             raise refusal
         pool_door = self._pool_doors.get(door.full_name)
@@ -151,7 +151,7 @@ class Gateway:
                 deadline=call.deadline,
                 key=(call.key or getattr(params, "idempotency_key", None)) if door.writes else None,
                 size_bytes=len(arrival.body),
-                in_process=self._trusted,
+                in_process=self._trusted and call.credential is None,
             )
         )
 

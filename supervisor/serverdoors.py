@@ -54,7 +54,7 @@ class ServerDoors:
         clock: Clock,
         version: str,
         standing: Callable[[], Standing],
-        hand_over: Callable[[], dict[str, Any]],
+        hand_over: Callable[[bool], dict[str, Any]],
     ) -> None:
         self._pool = pool
         self._runner = runner
@@ -162,7 +162,8 @@ class ServerDoors:
         listens."""
         if arrival.peer.kind != "supervisor":
             raise Refusal("ForbiddenError", "Only another supervisor of this user may ask for the store.")
-        return self._hand_over()
+        document = codec.decode(arrival.body, "msgpack") if arrival.body else {}
+        return self._hand_over(isinstance(document, dict) and document.get("take") is True)
 
 
 BRAINS_LISTED_MAX = 1000

@@ -47,7 +47,7 @@ def incumbent_sockets(paths: Iterable[Path]) -> list[Path]:
     return list(found)
 
 
-async def ask(socket: Path, version: str) -> Incumbent:
+async def ask(socket: Path, version: str, *, take: bool) -> Incumbent:
     """Asks a supervisor to hand over; it answers whether it does and where it listens."""
     hello = Hello(kind="supervisor", pid=os.getpid(), version=version)
     async with connect(address_of(socket), hello) as link:
@@ -56,7 +56,7 @@ async def ask(socket: Path, version: str) -> Incumbent:
             brain=None,
             credential=None,
             peer=None,
-            body=msgspec.msgpack.encode({}),
+            body=msgspec.msgpack.encode({"take": take}),
             media="json",
             timeout_ms=ASK_MS,
             key=None,
@@ -79,16 +79,20 @@ async def settle(
     origin: Origin,
     listens: Sequence[str],
     version: str,
+    take: bool,
     observer: Observer,
     unreachable: tuple[type[Exception], ...],
     monotonic: Callable[[], float],
 ) -> None:
-    """Makes room on our stores, or refuses to start (exit ALREADY_SERVED) when the same address is served already."""
+    """Makes room on our stores, or refuses to start (exit ALREADY_SERVED) when the same address is served already.
+
+    Without `take` nobody is asked to yield: it is only found out whether the address is served.
+    """
     for socket in await trio.to_thread.run_sync(incumbent_sockets, list(paths)):
         if origin is Origin.STDIO:
             raise already_served("another supervisor serves this store", ())
         try:
-            other = await ask(socket, version)
+            other = await ask(socket, version, take=take)
         except unreachable:
             observer.observe("supervisor.silent", socket=socket)
             continue
@@ -101,6 +105,8 @@ async def settle(
         same = set(listens) & set(other.listeners)
         if same:
             raise already_served(f"process {other.pid} serves this store", sorted(same))
+        if not take:
+            continue
         observer.narrate(
             "supervisor.beside",
             f"process {other.pid} serves this store at {', '.join(other.listeners)}; "

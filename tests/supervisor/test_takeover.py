@@ -78,7 +78,7 @@ def settled(
         async with incumbent(store, **incumbent_is) as asked:  # type: ignore[arg-type]
             try:
                 await settle(
-                    [store], origin=origin, listens=listens, version="1",
+                    [store], origin=origin, listens=listens, version="1", take=True,
                     observer=observer, unreachable=(Refusal, OSError), monotonic=time.monotonic,
                 )  # fmt: skip
             except StartRefusal as refusal:
@@ -117,7 +117,7 @@ def test_a_stdio_supervisor_never_asks_another_to_leave(store: Path) -> None:
 def test_an_empty_folder_has_nobody_to_ask(store: Path) -> None:
     async def main() -> None:
         await settle(
-            [store], origin=Origin.SERVE, listens=[], version="1",
+            [store], origin=Origin.SERVE, listens=[], version="1", take=True,
             observer=Observer(), unreachable=(Refusal, OSError), monotonic=time.monotonic,
         )  # fmt: skip
 
