@@ -21,7 +21,6 @@ from contract.limits import (
     VFS_PATH_BYTES_MAX,
     VFS_SEGMENT_BYTES_MAX,
 )
-from contract.query import query_document
 from contract.quote import quoted
 from contract.refusals import Refusal
 from contract.vector import Vector
@@ -35,7 +34,6 @@ __all__ = [
     "check_params",
     "check_vfs_path",
     "later_option",
-    "query_document",
 ]
 
 Path = tuple[str | int, ...]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contract.check import check_params, later_option, query_document
+from contract.check import check_params, later_option
 from contract.codec import Vector
 from contract.doors import DOORS
 from contract.examples import EXAMPLES
@@ -162,22 +162,3 @@ def test_an_option_that_is_not_built_is_found_only_when_it_says_something() -> N
         "searchMode=graph",
         door.later["searchMode=graph"],
     )
-
-
-def test_query_parameters_are_text_or_json_by_their_type() -> None:
-    assert query_document(DOORS["get"], [("includeVectors", "true"), ("asOf", "12")]) == {
-        "includeVectors": True,
-        "asOf": 12,
-    }
-    assert query_document(DOORS["get"], [("asOf", "2026-01-01T00:00:00Z")]) == {"asOf": "2026-01-01T00:00:00Z"}
-    assert query_document(DOORS["remove"], [("ifRev", "3"), ("idempotencyKey", "5")]) == {
-        "ifRev": 3,
-        "idempotencyKey": "5",
-    }
-
-
-@pytest.mark.parametrize("pairs", [[("includeVectors", "yes")], [("asOf", "1"), ("asOf", "2")]])
-def test_a_query_parameter_that_is_no_json_or_comes_twice_is_refused(pairs: list[tuple[str, str]]) -> None:
-    with pytest.raises(Refusal) as caught:
-        query_document(DOORS["get"], pairs)
-    assert caught.value.name == "ValidationError"
