@@ -143,10 +143,11 @@ class IndexView:
         keyed: list[tuple[OrderKey, str, int]] = []
         lacking: list[tuple[str, int]] = []
         for segment, part in self._by_segment(vers):
-            check()
             chosen, ranks = _first_rows(segment, field, part - segment.lo, count, descending)
             order = segment.order(field)
-            for row, rank in zip(chosen.tolist(), ranks.tolist(), strict=True):
+            for number, (row, rank) in enumerate(zip(chosen.tolist(), ranks.tolist(), strict=True)):
+                if number % READ_CHUNK_ROWS_MAX == 0:
+                    check()
                 name, ver = segment.ids[row].decode(), segment.lo + row
                 if rank == LACKING:
                     lacking.append((name, ver))
@@ -190,11 +191,13 @@ class IndexView:
         short = count - len(above)
         if short < len(level):
             level = np.searchsorted(vers, np.sort(self.first_by_id(vers[level], short)))
-        places = np.concatenate([above, level])
-        names = self.ids(vers[np.sort(places)])
-        name_of = dict(zip(np.sort(places).tolist(), names, strict=True))
-        ranked = sorted(places.tolist(), key=lambda place: (-float(scores[place]), name_of[place]))
-        return np.array(ranked, dtype=np.int64)
+        places = np.concatenate([above, level]).astype(np.int64)
+        places = places[np.argsort(-scores[places], kind="stable")]
+        for start, end in _runs(scores[places]):
+            part = np.sort(places[start:end])
+            names = self.ids(vers[part])
+            places[start:end] = part[sorted(range(len(part)), key=names.__getitem__)]
+        return places
 
     # -- words
 
@@ -310,6 +313,17 @@ def _first_rows(segment: FieldSegment, field: str, rows: Ints, count: int, desce
         chosen = np.argpartition(keys, count)[:count]
         return rows[chosen], ranks[chosen]
     return rows, ranks
+
+
+def _runs(ordered: NDArray[np.floating[Any]]) -> list[tuple[int, int]]:
+    """The half-open stretches of two and more equal neighbours."""
+    same = np.flatnonzero(ordered[1:] == ordered[:-1])
+    if not len(same):
+        return []
+    breaks = np.flatnonzero(np.diff(same) > 1)
+    starts = same[np.concatenate(([0], breaks + 1))]
+    ends = same[np.concatenate((breaks, [len(same) - 1]))] + 2
+    return list(zip(starts.tolist(), ends.tolist(), strict=True))
 
 
 def _has_row(rows: NDArray[np.uint32], cid: int, lo: int) -> bool:

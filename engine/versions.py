@@ -78,6 +78,7 @@ class VersionTable:
         self._reserve(1)
 
     def _reserve(self, count: int) -> None:
+        """Makes room for versions up to `count`, and as many again."""
         if count < self._capacity:
             return
         capacity = max(1024, 2 * count)
@@ -135,6 +136,10 @@ class VersionTable:
     def column_slice(self, lo: int, hi: int) -> dict[str, NDArray[Any]]:
         """The columns of the versions lo..hi, copied."""
         return {name: self._columns[name][lo : hi + 1].copy() for name in _COLUMNS}
+
+    def expect(self, count: int) -> None:
+        """Makes room for so many versions at once, which saves copying while they come in."""
+        self._reserve(count)
 
     def start_log(self, generation: int) -> None:
         """Says that every death up to a generation is in the columns; later ones come through `kill`."""

@@ -218,3 +218,16 @@ def test_vectors_are_those_of_the_rows_alive(seed: int, tmp_path: Path) -> None:
                 float(first[rows[ver].cid] @ query / np.linalg.norm(first[rows[ver].cid])) for ver in vers[has].tolist()
             ]
             assert found == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("seed", range(400, 404))
+def test_the_best_are_those_of_a_sort_by_score_then_id(seed: int, tmp_path: Path) -> None:
+    for dice, store, index in lives(tmp_path, seed, 100):
+        view = index.view(store.generation)
+        vers = view.candidates(None)
+        scores = np.array([dice.choice([0.0, 0.25, 0.5, dice.random()]) for _ in vers.tolist()], dtype=np.float32)
+        names = view.ids(vers)
+        expected = sorted(range(len(vers)), key=lambda place: (-float(scores[place]), names[place]))
+        for count in (0, 1, 4, len(vers), len(vers) + 3):
+            assert view.best(vers, scores, count).tolist() == expected[:count]
