@@ -27,11 +27,10 @@ from engine.filter import canonical
 # Part of every hash: raise it when the stored form of a state changes, and every state is built anew.
 STATE_FORMAT = 1
 
-# A group key is an index entry; more columns than a report has.
-GROUP_FIELDS_MAX = 16
-# Each metric may cost a table lookup on every write.
-METRICS_MAX = 64
 METRIC_NAME_CHARS_MAX = 64
+
+TRACKED_PREFIX = "\x1ffield:"
+"""Begins the name of the aggregate that counts a tracked field."""
 
 MATERIALIZED_TYPE, MATERIALIZED_SUBTYPE = "measurement", "materialized-aggregate"
 ENGINE_SUBTYPE_PREFIX = "vfs-"
@@ -128,7 +127,7 @@ class Source:
     """Which records take part: every given part must hold. `where` is the parsed filter, `filter` its document.
 
     `chosen` is for the ad-hoc form inside `find`: the caller's filters have already chosen the records, visibility
-    and files included, so only the materialised rows stay out.
+    and files included, so only the materialised rows stay out. `files` lets files take part without being named.
     """
 
     types: frozenset[str] | None = None
@@ -137,6 +136,7 @@ class Source:
     filter: Mapping[str, Any] | None = None
     where: Node | None = None
     chosen: bool = False
+    files: bool = False
 
     def document(self) -> dict[str, object]:
         """The spelling of the definition document; sets in order."""
@@ -149,6 +149,8 @@ class Source:
             found["service"] = self.service
         if self.filter is not None:
             found["where"] = self.filter
+        if self.files:
+            found["files"] = True
         return found
 
 

@@ -81,7 +81,8 @@ def admission(source: Source) -> Predicate:
 def _is_the_engines(kind: object, subtype: str, source: Source) -> bool:
     if subtype == MATERIALIZED_SUBTYPE and kind == MATERIALIZED_TYPE:
         return True
-    return subtype.startswith(ENGINE_SUBTYPE_PREFIX) and source.subtypes is None and not source.chosen
+    named = source.subtypes is not None or source.chosen or source.files
+    return subtype.startswith(ENGINE_SUBTYPE_PREFIX) and not named
 
 
 def _keys(columns: tuple[GroupField, ...], document: Document) -> tuple[bytes, ...]:

@@ -9,15 +9,14 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
-from contract.limits import FIELD_PATH_CHARS_MAX, NAME_CHARS_MAX
+from contract.limits import AGGREGATE_GROUP_FIELDS_MAX, AGGREGATE_METRICS_MAX, FIELD_PATH_CHARS_MAX, NAME_CHARS_MAX
 from contract.refusals import Refusal
 from contract.vocabulary import NOUN_TYPES, nearest
 from contract.where import COMBINATORS, FIELD_ALIASES, parse
 from engine.aggregates.definition import (
-    GROUP_FIELDS_MAX,
     MATERIALIZED_SUBTYPE,
     METRIC_NAME_CHARS_MAX,
-    METRICS_MAX,
+    TRACKED_PREFIX,
     Definition,
     GroupField,
     Metric,
@@ -48,6 +47,30 @@ def parse_definition(document: Mapping[str, Any]) -> Definition:
         _refuse("name", name, f"a name of 1 to {NAME_CHARS_MAX} characters, without control characters")
     source = _source(document.get("source"), chosen=False)
     return _finished(name, source, document)
+
+
+def parse_stored(document: Mapping[str, Any]) -> Definition:
+    """The definition that `Definition.document` wrote, ours (`tracked_field`) included."""
+    source = dict(document["source"])
+    files = bool(source.pop("files", False))
+    parsed = dataclasses.replace(_source(source, chosen=False), files=files)
+    return _finished(document["name"], parsed, document)
+
+
+def tracked_field(field: str) -> Definition:
+    """The aggregate behind the counts of a tracked field: public records, files included, by type and value.
+
+    Its name holds a control character, which no caller's definition can have.
+    """
+    metric = "rows" if field != "rows" else "records"
+    return parse_stored(
+        {
+            "name": TRACKED_PREFIX + field,
+            "source": {"files": True},
+            "groupBy": ["type", field],
+            "metrics": {metric: {"op": Op.COUNT.value}},
+        }
+    )
 
 
 def parse_ad_hoc(document: Mapping[str, Any]) -> Definition:
@@ -110,8 +133,8 @@ def _names(part: str, given: object) -> frozenset[str] | None:
 
 
 def _group_by(given: object) -> tuple[GroupField, ...]:
-    if not isinstance(given, (list, tuple)) or not 1 <= len(given) <= GROUP_FIELDS_MAX:
-        _refuse("groupBy", given, f"a list of 1 to {GROUP_FIELDS_MAX} fields")
+    if not isinstance(given, (list, tuple)) or not 1 <= len(given) <= AGGREGATE_GROUP_FIELDS_MAX:
+        _refuse("groupBy", given, f"a list of 1 to {AGGREGATE_GROUP_FIELDS_MAX} fields")
     columns = tuple(_group_field(f"groupBy[{index}]", item) for index, item in enumerate(given))
     seen: set[str] = set()
     for index, column in enumerate(columns):
@@ -152,8 +175,8 @@ def _window(part: str, given: object) -> str | int:
 
 
 def _metrics(given: object, group_fields: set[str]) -> tuple[Metric, ...]:
-    if not isinstance(given, Mapping) or not 1 <= len(given) <= METRICS_MAX:
-        _refuse("metrics", given, f"an object of 1 to {METRICS_MAX} metrics")
+    if not isinstance(given, Mapping) or not 1 <= len(given) <= AGGREGATE_METRICS_MAX:
+        _refuse("metrics", given, f"an object of 1 to {AGGREGATE_METRICS_MAX} metrics")
     return tuple(_metric(name, item, group_fields) for name, item in given.items())
 
 

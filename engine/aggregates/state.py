@@ -21,14 +21,12 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Protocol
 
+from contract.limits import AGGREGATE_RECOMPUTE_ENTRIES_MAX
 from contract.refusals import Refusal
 from engine.aggregates.definition import Definition, Metric, Op, Slot, SlotKind
 from engine.aggregates.exact import ZERO, Exact, Number, deviation, exact, mean, to_number, total, variance
 from engine.aggregates.grouping import NOWHERE, Document, Join, Joined, Part, joiner
 from engine.aggregates.keys import group_values, key_number
-
-# Groups and counted values of an ad-hoc or historical aggregate, held in memory at some 200 bytes each.
-RECOMPUTE_ENTRIES_MAX = 1_000_000
 
 
 @dataclass(slots=True)
@@ -266,7 +264,7 @@ def rows_of(groups: Groups) -> Iterator[GroupRow]:
 
 
 def recompute(
-    definition: Definition, documents: Iterable[Document], *, entries_max: int = RECOMPUTE_ENTRIES_MAX
+    definition: Definition, documents: Iterable[Document], *, entries_max: int = AGGREGATE_RECOMPUTE_ENTRIES_MAX
 ) -> Groups:
     """The groups of these records and nothing else: the ad-hoc form, the past, and what the stored form must equal.
 

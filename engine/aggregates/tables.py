@@ -14,7 +14,7 @@ A dropped or changed definition only loses its name; `purge` removes its rows in
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias
 
@@ -24,7 +24,7 @@ from contract.refusals import Refusal
 from engine.aggregates.definition import Definition, hash_of
 from engine.aggregates.grouping import Document
 from engine.aggregates.keys import group_values
-from engine.aggregates.parsing import parse_definition
+from engine.aggregates.parsing import parse_stored
 from engine.aggregates.state import GroupRow, Groups, MemoryBag, Tally
 from engine.aggregates.stored import BagSummary, StoredGroup, checksum, corrupt, empty_group, pack_state, read_group
 
@@ -41,13 +41,13 @@ class Cursor(Protocol):
 
 DDL = (
     # name is NULL for a definition that is no more and waits for `purge`; filled is an entity number.
-    "CREATE TABLE agg_def (def INTEGER PRIMARY KEY, name TEXT UNIQUE, doc BLOB NOT NULL, hash TEXT NOT NULL,"
-    " g0 INTEGER NOT NULL, filled INTEGER NOT NULL) STRICT",
-    "CREATE TABLE agg_group (gid INTEGER PRIMARY KEY, def INTEGER NOT NULL, grp BLOB NOT NULL, n INTEGER NOT NULL,"
-    " state BLOB NOT NULL, crc INTEGER NOT NULL, UNIQUE (def, grp)) STRICT",
+    "CREATE TABLE IF NOT EXISTS agg_def (def INTEGER PRIMARY KEY, name TEXT UNIQUE, doc BLOB NOT NULL,"
+    " hash TEXT NOT NULL, g0 INTEGER NOT NULL, filled INTEGER NOT NULL) STRICT",
+    "CREATE TABLE IF NOT EXISTS agg_group (gid INTEGER PRIMARY KEY, def INTEGER NOT NULL, grp BLOB NOT NULL,"
+    " n INTEGER NOT NULL, state BLOB NOT NULL, crc INTEGER NOT NULL, UNIQUE (def, grp)) STRICT",
     # value sorts as the numbers do, so min, max and percentiles read the table in order.
-    "CREATE TABLE agg_value (gid INTEGER NOT NULL, slot INTEGER NOT NULL, value BLOB NOT NULL, n INTEGER NOT NULL,"
-    " PRIMARY KEY (gid, slot, value)) STRICT, WITHOUT ROWID",
+    "CREATE TABLE IF NOT EXISTS agg_value (gid INTEGER NOT NULL, slot INTEGER NOT NULL, value BLOB NOT NULL,"
+    " n INTEGER NOT NULL, PRIMARY KEY (gid, slot, value)) STRICT, WITHOUT ROWID",
 )
 """The tables, to be created with the store's schema."""
 
@@ -106,7 +106,7 @@ def load_definition(cursor: Cursor, name: str) -> Stored | None:
 
 @functools.lru_cache(maxsize=1024)
 def _parsed(document: bytes, digest: str) -> Definition:
-    definition = parse_definition(msgspec.json.decode(document))
+    definition = parse_stored(msgspec.json.decode(document))
     # Kept from an older STATE_FORMAT: its state must not be read as one of ours (`stale` finds it).
     return replace(definition, hash=digest)
 
@@ -197,10 +197,19 @@ class Ledger:
             if stored.covers(iid):
                 groups.change(old, new)
 
-    def flush(self, cursor: Cursor) -> None:
-        """Writes what was recorded, in a fixed order, and forgets it. RecordCorruptError if the state denies it."""
+    def flush(self, cursor: Cursor, on_damage: Callable[[Stored], None] | None = None) -> None:
+        """Writes what was recorded, in a fixed order, and forgets it.
+
+        A state that denies it is RecordCorruptError, or is handed to `on_damage`, which begins it anew (`reset`).
+        """
         for stored, groups in self._held:
-            _write(cursor, stored, groups)
+            try:
+                _write(cursor, stored, groups)
+            except Refusal:
+                if on_damage is None:
+                    raise
+                groups.clear()
+                on_damage(stored)
 
 
 def apply_change(

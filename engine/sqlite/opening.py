@@ -7,15 +7,17 @@ import apsw
 import msgspec
 
 from contract.refusals import Refusal
+from engine.aggregates import tables
 from engine.chain import genesis_hash
 from engine.disk import Disk, FileLock
 from engine.lease import FOLDER, READERS, writer_lives
+from engine.manifest import FORMAT as MANIFEST_FORMAT
 from engine.manifest import PRODUCT, Manifest, not_attachable
 from engine.records import Watermarks
 from engine.sqlite import log, resident
 from engine.sqlite.connect import OpenMode, connect, refusal_of_sqlite
 from engine.sqlite.rows import meta_crc
-from engine.sqlite.schema import APPLICATION_ID, DDL, FORMAT, PAGE_BYTES
+from engine.sqlite.schema import ADDED, APPLICATION_ID, DDL, FORMAT, PAGE_BYTES
 from engine.sqlite.scope import LIVE, Scope
 from engine.sqlite.source import watermarks
 
@@ -111,16 +113,30 @@ def read_state(scope: Scope) -> CommitState:
 
 
 def raise_epoch(connection: apsw.Connection) -> int:
-    """Make this connection's process the writer: earlier holders' commits are refused from now on. The new epoch."""
+    """Make this connection's process the writer: earlier holders' commits are refused from now on. The new epoch.
+
+    A store of an older format is brought to ours in the same commit.
+    """
     connection.execute("BEGIN IMMEDIATE")
     try:
         epoch = int(log.meta_value(Scope(connection, LIVE, True), "epoch")) + 1
         connection.execute("UPDATE meta SET v=?, crc=? WHERE k='epoch'", (epoch, meta_crc("epoch", epoch)))
+        _bring_up(connection)
     except BaseException:
         connection.execute("ROLLBACK")
         raise
     connection.execute("COMMIT")
     return epoch
+
+
+def _bring_up(connection: apsw.Connection) -> None:
+    """Add what a store of an older format lacks, and begin aggregates anew whose state is of an older form."""
+    for statement in ADDED:
+        connection.execute(statement)
+    if connection.pragma("user_version") < FORMAT:
+        connection.execute(f"PRAGMA user_version={FORMAT}")
+    for stored in tables.stale(connection):
+        tables.reset(connection, stored)
 
 
 def create_database(path: Path, manifest: Manifest, secret: bytes) -> None:
@@ -163,6 +179,6 @@ def adopt_database(path: Path, disk: Disk) -> Manifest:
         identity, created = log.meta_value(scope, "identity"), log.meta_value(scope, "created_ms")
         connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
         connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
-        return Manifest(product=PRODUCT, format=FORMAT, id=identity, created_at=created)
+        return Manifest(product=PRODUCT, format=MANIFEST_FORMAT, id=identity, created_at=created)
     finally:
         connection.close()

@@ -10,9 +10,15 @@ search over generations, and the past of a record by its closed rows.
 
 from typing import Final
 
+from engine.aggregates import tables
+
 APPLICATION_ID: Final = 0x42524E59  # "BRNY"
-FORMAT: Final = 1
-"""The layout of a store. A store of a higher format is refused by name; kept in `user_version` and in the manifest."""
+FORMAT: Final = 2
+"""The layout of the database, kept in `user_version`; a higher one is refused by name.
+
+2: definitions and aggregates. A program of format 1 would write past them, so it may not. A store of format 1 is read
+as it is, and brought to 2 when a writer opens it.
+"""
 
 PAGE_BYTES: Final = 8_192
 
@@ -23,6 +29,15 @@ _RELATION: Final = """
     src INTEGER NOT NULL, dst INTEGER NOT NULL, type INTEGER NOT NULL, sub TEXT, g0 INTEGER NOT NULL{g1},
     id TEXT NOT NULL, vis INTEGER NOT NULL, service TEXT, crc INTEGER NOT NULL, doc BLOB NOT NULL"""
 _G1: Final = ", g1 INTEGER NOT NULL"
+
+ADDED: Final[tuple[str, ...]] = (
+    # aggregates and schema rules, as they are (g1 = FOREVER) and were; kind: aggregate, subtype, field
+    """CREATE TABLE IF NOT EXISTS definition(n INTEGER PRIMARY KEY, kind TEXT NOT NULL, name TEXT NOT NULL,
+        g0 INTEGER NOT NULL, g1 INTEGER NOT NULL, doc BLOB NOT NULL, crc INTEGER NOT NULL)""",
+    "CREATE INDEX IF NOT EXISTS definition_name ON definition(kind, name, g0)",
+    *tables.DDL,
+)
+"""What format 2 added; each statement passes over what is there."""
 
 DDL: Final[tuple[str, ...]] = (
     # identity, created_ms, epoch, secret; later the retention floor
@@ -68,4 +83,5 @@ DDL: Final[tuple[str, ...]] = (
         PRIMARY KEY(principal, key)) WITHOUT ROWID""",
     """CREATE TABLE seg(name TEXT PRIMARY KEY, kind TEXT NOT NULL, lo INTEGER NOT NULL, hi INTEGER NOT NULL,
         generation INTEGER NOT NULL, bytes INTEGER NOT NULL, info BLOB NOT NULL, crc INTEGER NOT NULL) WITHOUT ROWID""",
+    *ADDED,
 )
