@@ -157,7 +157,7 @@ class Course:
                 if streamed.ended is None:
                     await self._each(streamed, send)
             finally:
-                await close_source(streamed.parts)
+                await close_source(streamed.parts)  # in here, so that a cut waits for no cleanup
         streamed.on_cut = None
         if streamed.ended is not None:
             raise streamed.ended

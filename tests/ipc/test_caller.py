@@ -6,11 +6,28 @@ from collections.abc import Callable
 import pytest
 
 from contract.door import Effect
-from contract.limits import LINK_CREDIT_BYTES, LINK_SILENCE_S
+from contract.limits import LINK_CREDIT_BYTES, LINK_SILENCE_S, LINK_STREAMS_PER_PEER
 from contract.refusals import Refusal
 from ipc.caller import Caller, Request, Shell, State, unwelcome
 from ipc.desk import refused
-from ipc.frames import Answer, Beat, Bye, Call, Cancel, Drain, Header, Hello, Welcome, pack, unpack
+from ipc.exchange import Exchange
+from ipc.frames import (
+    Answer,
+    Beat,
+    Begin,
+    Bye,
+    Call,
+    Cancel,
+    Drain,
+    Header,
+    Hello,
+    More,
+    Open,
+    Part,
+    Welcome,
+    pack,
+    unpack,
+)
 from ipc.link import Reply
 
 
@@ -289,3 +306,109 @@ def test_no_answer_reaches_another_caller_in_many_calls():
     for call_id, waiter in waiters.items():
         expected = [] if call_id in cancelled or call_id in running else [str(call_id).encode()]
         assert [reply.body for reply in bench.replies.get(waiter, [])] == expected
+
+
+# -- streams -----------------------------------------------------------------------------------------------------------
+
+
+def open_stream(bench: Bench, rings: list[int], *, upload: bool = False) -> Exchange:
+    exchange = Exchange(lambda: rings.append(1))
+    request = Request(
+        door="changes",
+        brain="notes",
+        credential=None,
+        peer=None,
+        body=b"",
+        media="json",
+        timeout_ms=None,
+        key=None,
+        effect=Effect.READ,
+        transport="http",
+        parts=True,
+        upload=upload,
+    )
+    bench.caller.start(request, None, exchange)
+    return exchange
+
+
+def test_stream_holds_no_credit_and_has_no_deadline():
+    bench = Bench(credit=1)
+    exchange = open_stream(bench, [])
+    assert [call.deadline for call in bench.sent(Open)] == [float("inf")]
+    assert (bench.caller.in_flight, bench.caller.streams) == (0, 1)
+    assert bench.start("a") > 0
+    bench.now += 3
+    bench.give(Beat(in_flight=0, rss_bytes=0, state="ok"))
+    bench.caller.tick()
+    assert exchange.reply is None
+
+
+def test_streams_have_a_bound_that_given_up_ones_count_for():
+    bench = Bench()
+    opened = [open_stream(bench, []) for _ in range(LINK_STREAMS_PER_PEER)]
+    bench.caller.cancel(opened[0].id)
+    refused_here = open_stream(bench, [])
+    assert refused_here.reply.refusal["name"] == "OverloadedError"
+    bench.give(refused(opened[0].id, 1.0, Refusal("CallCancelledError", "Cancelled.")))
+    assert open_stream(bench, []).reply is None
+    assert bench.caller.streams == LINK_STREAMS_PER_PEER
+
+
+def test_parts_come_after_the_beginning_and_window_goes_back_in_quarters():
+    bench, rings = Bench(), []
+    exchange = open_stream(bench, rings)
+    bench.give(Begin(id=exchange.id, ms=1.0), b"head")
+    for _ in range(3):
+        bench.give(Part(exchange.id), bytes(40_000))
+    assert (exchange.head.body, len(rings)) == (b"head", 4)
+    assert len(bench.caller.take(exchange)) == 40_000
+    assert bench.sent(More) == []
+    assert len(bench.caller.take(exchange)) == 40_000
+    assert bench.sent(More) == [More(exchange.id, 80_128)]
+    bench.give(Answer(id=exchange.id, ms=9.0), b"")
+    assert len(bench.caller.take(exchange)) == 40_000
+    assert (bench.caller.take(exchange), exchange.reply.ms, bench.caller.streams) == (None, 9.0, 0)
+
+
+def test_supervisor_that_overruns_the_window_ends_the_stream_and_not_the_link():
+    bench = Bench()
+    exchange = open_stream(bench, [])
+    for _ in range(5):
+        bench.give(Part(exchange.id), bytes(60_000))
+    assert exchange.reply.refusal["name"] == "InternalError"
+    assert bench.sent(Cancel) == [Cancel(exchange.id)]
+    assert (bench.caller.counters["overrun"], bench.caller.counters["late_part"]) == (1, 0)
+    bench.give(Part(exchange.id), b"late")
+    bench.give(More(exchange.id, 10))
+    bench.give(Begin(id=999, ms=1.0), b"")
+    assert bench.caller.counters["late_part"] == 3
+    assert bench.start("a") > 0
+
+
+def test_body_is_sent_within_the_window_that_was_given():
+    bench, rings = Bench(), []
+    exchange = open_stream(bench, rings, upload=True)
+    assert bench.sent(Open)[0].upload
+    assert not exchange.outflow.fits(b"x")
+    bench.give(More(exchange.id, 100))
+    assert len(rings) == 1
+    assert exchange.outflow.fits(bytes(36))
+    bench.caller.send_part(exchange, bytes(36))
+    assert not exchange.outflow.fits(b"")
+    bench.caller.send_part(exchange, b"", last=True)
+    assert bench.sent(Part) == [Part(exchange.id), Part(exchange.id, last=True)]
+    bench.give(Answer(id=exchange.id, ms=1.0), b"")
+    bench.caller.send_part(exchange, b"", last=True)
+    assert len(bench.sent(Part)) == 2
+
+
+@pytest.mark.parametrize("loss", ["bye", "lost", "silent"])
+def test_loss_ends_streams_once(loss):
+    bench = Bench()
+    exchange, given_up = open_stream(bench, []), open_stream(bench, [])
+    bench.caller.cancel(given_up.id)
+    lose(bench, loss)
+    assert exchange.reply.refusal["name"] == "EngineUnavailableError"
+    assert (given_up.reply, bench.caller.streams) == (None, 0)
+    assert open_stream(bench, []).reply.refusal["name"] == "EngineUnavailableError"
+    assert bench.caller.take(exchange) is None

@@ -12,6 +12,7 @@ from ipc import frames
 from ipc.frames import (
     Answer,
     Beat,
+    Begin,
     BrainAt,
     Bye,
     Call,
@@ -20,6 +21,8 @@ from ipc.frames import (
     FrameError,
     FrameFault,
     Hello,
+    More,
+    Open,
     Part,
     RefusalDocument,
     Refused,
@@ -40,7 +43,10 @@ HEADERS = [
     Beat(in_flight=3, rss_bytes=10**9, state="ok"),
     Drain(),
     Bye(),
+    Open(id=1, door="changes", deadline=float("inf"), media="json", transport="http", window=9, upload=True),
+    Begin(id=1, ms=1.5, queue_ms=0.5, engine_ms=1.0, generation=9),
     Part(id=1, last=True),
+    More(id=1, bytes=65536),
 ]
 
 
@@ -81,6 +87,12 @@ def test_wrong_number_of_parts_is_refused():
         assert fault(parts) is FrameFault.PARTS
 
 
+def test_call_that_streams_is_a_call_and_plain_calls_look_as_before():
+    assert isinstance(unpack(pack(HEADERS[9], b""))[0], Call)
+    assert msgspec.msgpack.decode(pack(CALL, b"")[1]).keys().isdisjoint({"window", "upload"})
+    assert fault(head(t="More", id=1, bytes=-1)) is FrameFault.GARBLED
+
+
 def test_unknown_tag_is_told_apart_from_damage():
     assert fault(head(t="Stream")) is FrameFault.TAG
     for members in ({"t": 5}, {}, {"t": "Bye", "extra" * 9999: 1}, {"t": "Cancel"}, {"t": "Cancel", "id": -1}):
@@ -100,6 +112,9 @@ def test_times_that_are_no_numbers_are_refused(number):
     members = {"t": "Call", "id": 1, "door": "get", "media": "json", "transport": "http", "deadline": number}
     assert fault([*head(**members), b""]) is FrameFault.GARBLED
     assert fault([*head(t="Answer", id=1, ms=number), b""]) is FrameFault.GARBLED
+    assert fault([*head(t="Begin", id=1, ms=number), b""]) is FrameFault.GARBLED
+    if number != float("inf"):  # which a stream without a deadline has
+        assert fault([*head(**{**members, "t": "Open"}), b""]) is FrameFault.GARBLED
 
 
 def test_oversize_is_refused_at_the_bound_both_ways(monkeypatch):
@@ -142,6 +157,7 @@ values = st.recursive(
     max_leaves=8,
 )
 NAMES = ["id", "door", "deadline", "media", "transport", "ms", "refusal", "brains", "pid", "version", "credit", "last"]
+NAMES += ["window", "upload", "bytes"]
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -1,5 +1,6 @@
 """Real processes killed on either side, and what is left of their descriptors, threads and names."""
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -8,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -17,7 +19,9 @@ from contract.door import Effect
 from contract.refusals import Refusal
 from ipc import link_asyncio, link_trio
 from ipc.endpoint import Endpoint, address_of, socket_path
-from tests.support.ipc_ends import HELLO, Stage, ask, serving
+from ipc.link import Reply
+from tests.support.ipc_ends import HELLO, Loop, Stage, ask, serving
+from tests.support.ipc_streams import Source, StreamStage, asked, stream
 
 PROCESS = Path(__file__).resolve().parents[1] / "support" / "ipc_process.py"
 
@@ -86,6 +90,68 @@ def test_killed_worker_ends_its_calls_at_once_p_fleet_03(tmp_path):
         wait_for(lambda: server.desk.in_flight == 0)
         assert stage.seen["cancelled"] == 1
         wait_for(lambda: server.desk.seats() == [])
+
+
+def test_killed_reader_closes_the_iterator_at_once_p_fleet_03(tmp_path):
+    stage = StreamStage()
+    with serving(stage, tmp_path / "run") as server:
+        for turn, door in enumerate(("follow", "flood"), start=1):
+            with process("stream", server.address, door) as running:
+                assert int(line_of(running)) > 0
+                running.kill()
+                wait_for(lambda turn=turn: stage.seen["closed"] == turn)
+        wait_for(lambda: server.desk.seats() == [] and server.desk.in_flight == 0)
+        assert server.desk.waiting == 0
+
+
+def test_killed_sender_breaks_the_body_off_by_name_p_fleet_03(tmp_path):
+    stage = StreamStage()
+    with serving(stage, tmp_path / "run") as server:
+        for turn, door in enumerate(("store", "shielded"), start=1):
+            with process("upload", server.address, door) as running:
+                wait_for(lambda: stage.seen["pieces"] > 300)
+                running.kill()
+                wait_for(lambda turn=turn: len(stage.broken) == turn)
+            stage.seen["pieces"] = 0
+        wait_for(lambda: server.desk.in_flight == 0)
+        assert (stage.broken, stage.bodies) == (["Cancelled", "CallCancelledError"], [])
+
+
+@pytest.mark.parametrize("kind", ["trio", "asyncio"])
+def test_killed_supervisor_ends_streams_both_ways_p_fleet_04(tmp_path, kind):
+    async def scenario(link: Any, loop: Loop, running: subprocess.Popen[str]) -> None:
+        source = Source(10**9)
+
+        async def read() -> Reply:
+            async with stream(link, "flood") as answer:
+                assert await anext(answer)
+                await loop.until(lambda: source.asked > 1000)
+                running.kill()
+                return await answer.outcome()
+
+        async def send() -> Reply:
+            return await link.call(**asked("store", source(), Effect.WRITE, 60_000))
+
+        got, sent = await loop.together(read, send)
+        assert got.refusal["name"] == "EngineUnavailableError"
+        assert sent.refusal["name"] == "OutcomeUnknownError"
+        assert (source.closed, link.streams) == (True, 0)
+
+    async def on_trio(address: str, running: subprocess.Popen[str]) -> None:
+        with trio.fail_after(4):
+            async with link_trio.connect(address, HELLO) as link:
+                await scenario(link, Loop(kind), running)
+
+    async def on_asyncio(address: str, running: subprocess.Popen[str]) -> None:
+        async with asyncio.timeout(4), link_asyncio.connect(address, HELLO) as link:
+            await scenario(link, Loop(kind), running)
+
+    with process("serve", str(tmp_path / "run")) as running:
+        address = line_of(running)
+        if kind == "trio":
+            trio.run(on_trio, address, running)
+        else:
+            uvloop.run(on_asyncio(address, running))
 
 
 @pytest.mark.parametrize("kind", ["trio", "asyncio"])

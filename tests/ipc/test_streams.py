@@ -130,13 +130,16 @@ def test_slow_reader_bounds_memory_and_stalls_only_its_own_iterator_z_08(kind, f
 @every_link
 def test_sixty_four_stalled_streams_hold_up_no_call(kind, folder):
     async def scenario(scene: Scene) -> None:
+        held: list[Any] = []
+
         async def stalled() -> None:
-            async with stream(scene.link, "flood") as answer:
-                await scene.loop.until(lambda: answer.held_bytes + cost_of(PART) > LINK_STREAM_WINDOW_BYTES)
-                await scene.loop.until(lambda: scene.stage.seen["done"] == 1)
+            async with stream(scene.link, "flood", b"60000") as answer:
+                held.append(answer)
+                await scene.loop.until(lambda: scene.stage.seen["done"] == 1, pause_s=0.02)
 
         async def beside() -> None:
-            await scene.loop.until(lambda: scene.desk.streams == 64)
+            await scene.loop.until(lambda: len(held) == 64 and all(answer.held_bytes > 240_000 for answer in held))
+            assert scene.desk.waiting <= 64 * LINK_STREAM_WINDOW_BYTES
             async with stream(scene.link, "flood") as one_more:
                 assert one_more.reply.refusal["name"] == "OverloadedError"
                 assert one_more.reply.refusal["details"]["streams"] == 64
@@ -361,7 +364,7 @@ def test_early_refusal_stops_the_upload_and_closes_its_source(kind, folder):
         assert source.asked <= 2 * WINDOW_PARTS
         async with stream(scene.link, "early", (other := Source(10**6))()) as answer:
             assert answer.reply.refusal["name"] == "ForbiddenError"
-        assert other.closed
+            await scene.loop.until(lambda: other.closed)  # at once, not at the end of the block
         await at_rest(scene)
         assert (await ask(scene.link)).refusal is None
 
@@ -409,10 +412,13 @@ def test_source_that_fails_raises_and_cancels_the_call(kind, folder):
             await send(scene, "store", source())
         await scene.loop.until(lambda: len(scene.stage.broken) == 1)
         assert scene.stage.bodies == []
-        with pytest.raises(LookupError, match="the client has gone"):
+
+        async def through_a_block() -> None:
             async with stream(scene.link, "mirror", source()) as answer:
-                scene.stage.seen["pieces"] = 1
                 await answer.outcome()
+
+        with pytest.raises(LookupError, match="the client has gone"):
+            await through_a_block()
         await at_rest(scene)
 
     perform(kind, folder, scenario)

@@ -181,12 +181,12 @@ class Loop:
         else:
             await asyncio.sleep(seconds)
 
-    async def until(self, true: Callable[[], bool], seconds: float = 3.0) -> None:
+    async def until(self, true: Callable[[], bool], seconds: float = 3.0, pause_s: float = 0.002) -> None:
         """Polls; the test fails if it does not come true."""
         end = time.monotonic() + seconds
         while not true():
             assert time.monotonic() < end, "it did not happen in time"
-            await self.sleep(0.002)
+            await self.sleep(pause_s)
 
     async def together(self, *functions: Callable[[], Awaitable[Any]]) -> list[Any]:
         if not self.trio:

@@ -81,12 +81,13 @@ class StreamStage(Stage):
 
         return self._streamed(call, parts())
 
-    async def do_flood(self, call: Call, _body: bytes) -> Streamed:
-        """Parts of a kilobyte without end."""
+    async def do_flood(self, call: Call, body: bytes) -> Streamed:
+        """Parts without end, of as many bytes as the body says."""
+        part = bytes(int(body)) if body else PART
 
         async def parts() -> AsyncIterator[bytes]:
             while True:
-                yield PART
+                yield part
 
         return self._streamed(call, parts())
 
