@@ -56,6 +56,17 @@ def test_an_idle_worker_is_small(own):
     assert psutil.Process(pid).memory_info().rss / 2**20 < WORKER_RSS_MIB_MAX
 
 
+def test_the_memory_of_large_bodies_goes_back(own):
+    """Refused bodies of 12 MiB, read and decoded in the worker, leave nothing behind."""
+    process = psutil.Process(worker_pids(own)[0])
+    headers = {"authorization": f"Bearer {own.owner}", "content-type": "application/json"}
+    body = b'{"type":"document","data":"' + b"x" * (12 << 20) + b'"}'
+    for _ in range(3):
+        refused = httpx.post(f"{own.url}/v1/brains/brain/entities", content=body, headers=headers, timeout=30)
+        assert refused.json()["error"]["name"] == "ValidationError"
+    assert process.memory_info().rss / 2**20 < WORKER_RSS_MIB_MAX + 3
+
+
 def test_a_killed_worker_is_replaced_and_its_callers_see_a_closed_connection_b_65(own):
     pid = worker_pids(own)[0]
     with httpx.Client(base_url=own.url, timeout=10) as client:
