@@ -15,12 +15,13 @@ from contract.refusals import Refusal
 from engine.clock import Clock
 from engine.disk import Disk
 from engine.failpoints import FailpointCrash
-from engine.idempotency import recall, remember
+from engine.idempotency import recall, row_of
 from engine.port import Applied
 from engine.records import Document
 from engine.sqlite.connect import refusal_of_failure, refusal_of_sqlite
 from engine.sqlite.opening import CommitState
 from engine.sqlite.recorder import Recorder
+from engine.sqlite.rows import encode_doc
 from engine.transaction import Transaction
 from engine.view import ViewContext
 
@@ -130,6 +131,9 @@ class GroupCommit:
         at_us = max(self._clock.now_us(), state.at_us)
         recorder = Recorder(self._connection, state.marks, state.head, state.head_hash, state.epoch)
         outcomes = [self._run_job(job, recorder, state.head, at_us) for job in jobs]
+        recorder.begin()
+        recorder.settle()
+        recorder.settle_log()
         marks = recorder.numbers.frozen()
         applied = Applied(
             generation=recorder.head,
@@ -163,16 +167,18 @@ class GroupCommit:
 
     def _kept(self, job: WriteJob, recorder: Recorder, published: int, at_us: int) -> WriteOutcome:
         if job.key is not None:
-            known = recall(self._connection, job, at_us)
+            known = recall(recorder, job, at_us)
             if known is not None:
-                recorder.release()
                 return WriteOutcome(answer=known[0], generation=known[1], replayed=True)
         transaction = Transaction(recorder, self._context, published, job.principal, at_us)
         transaction.set_meta(job.meta)
         answer = job.apply(transaction)
-        generation = recorder.finish(at_us, job.principal, job.door, transaction.commit_meta)
+        recorder.measure()
+        generation = recorder.answered_at
         answer["generation"] = generation
-        if job.key is not None:
-            remember(self._connection, job, answer, generation, at_us)
-        recorder.release()
+        meta = None if transaction.commit_meta is None else encode_doc(transaction.commit_meta)
+        row = None if job.key is None else row_of(job, encode_doc(answer), generation, at_us)
+        recorder.finish(at_us, job.principal, job.door, meta)  # from here on the job cannot fail alone
+        if job.key is not None and row is not None:
+            recorder.remember(job.principal, job.key, row)
         return WriteOutcome(answer=answer, generation=generation)

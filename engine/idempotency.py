@@ -11,7 +11,8 @@ import apsw
 from contract.limits import IDEMPOTENCY_KEEP_S
 from contract.refusals import Refusal
 from engine.records import Document
-from engine.sqlite.rows import corrupt, decode_object, encode_doc, small_crc
+from engine.sqlite.recorder import Recorder
+from engine.sqlite.rows import corrupt, decode_object, small_crc
 
 if TYPE_CHECKING:
     from engine.commit import WriteJob
@@ -25,17 +26,19 @@ def _crc(principal: str, key: str, door: str, body: bytes, generation: int, at_u
     return small_crc((generation, at_us, 0, 0), f"{principal}\0{key}\0{door}\0".encode() + body + answer)
 
 
-def recall(connection: apsw.Connection, job: "WriteJob", now_us: int) -> tuple[Document, int] | None:
+def recall(recorder: Recorder, job: "WriteJob", now_us: int) -> tuple[Document, int] | None:
     """The answer and generation that an earlier job with this key got; None for a new key, or a forgotten one.
 
     `IdempotencyKeyReusedError` when the key was used at another door or for another body.
     """
-    sql = "SELECT door,body,generation,at_us,crc,answer FROM idem WHERE principal=? AND key=?"
-    row = connection.execute(sql, (job.principal, job.key)).fetchone()
+    assert job.key is not None
+    row = recorder.answers.get((job.principal, job.key))
+    if row is None:
+        sql = "SELECT door,body,generation,at_us,crc,answer FROM idem WHERE principal=? AND key=?"
+        row = recorder.connection.execute(sql, (job.principal, job.key)).fetchone()
     if row is None or row[3] <= now_us - KEEP_US:
         return None
     door, body, generation, at_us, crc, answer = row
-    assert job.key is not None
     if _crc(job.principal, job.key, door, body, generation, at_us, answer) != crc:
         raise corrupt("idempotency key", job.key)
     if door != job.door or body != (job.body_sha256 or b""):
@@ -45,13 +48,12 @@ def recall(connection: apsw.Connection, job: "WriteJob", now_us: int) -> tuple[D
     return decode_object(answer), generation
 
 
-def remember(connection: apsw.Connection, job: "WriteJob", answer: Document, generation: int, at_us: int) -> None:
-    """Keep the answer of a job that has a key, in the job's own transaction."""
+def row_of(job: "WriteJob", answer: bytes, generation: int, at_us: int) -> tuple[Any, ...]:
+    """What is kept of a job that has a key: (door, body, generation, at_us, crc, answer)."""
     assert job.key is not None
-    data, body = encode_doc(answer), job.body_sha256 or b""
-    crc = _crc(job.principal, job.key, job.door, body, generation, at_us, data)
-    row = (job.principal, job.key, job.door, body, generation, at_us, crc, data)
-    connection.execute("INSERT OR REPLACE INTO idem VALUES(?,?,?,?,?,?,?,?)", row)
+    body = job.body_sha256 or b""
+    crc = _crc(job.principal, job.key, job.door, body, generation, at_us, answer)
+    return (job.door, body, generation, at_us, crc, answer)
 
 
 def purge(connection: apsw.Connection, now_us: int, after: tuple[str, str]) -> tuple[str, str] | None:

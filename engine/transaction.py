@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from contract.refusals import Refusal
 from engine.blobs import INLINE_BYTES_MAX
 from engine.disk import refusal_of
-from engine.records import KEEP, Content, Document, Entity, Keep, Relation, SegmentRow
+from engine.records import KEEP, Commit, Content, CountRow, Document, Entity, Keep, Relation, SegmentRow
 from engine.sqlite.recorder import Recorder
 from engine.sqlite.rows import ADD, REMOVE, UPDATE, encode_doc
 from engine.sqlite.scope import LIVE, Scope
@@ -74,10 +74,33 @@ class Transaction(View):
         sql = "SELECT space FROM space WHERE model=? AND dims=? AND hash=?"
         row = scope.row(sql, (model, dimensions, model_hash))
         if row is None:
+            self._recorder.touch()
             insert = "INSERT INTO space(model,dims,hash) VALUES(?,?,?) RETURNING space"
             row = scope.row(insert, (model, dimensions, model_hash))
         assert row is not None
         return int(row[0])
+
+    # -- the log, which finished jobs of the group are written to late
+
+    def counts(self) -> list[CountRow]:
+        """See `View.counts`; a job's own changes are counted when it ends."""
+        self._recorder.settle_log()
+        return super().counts()
+
+    def commit(self, generation: int, *, changes: bool = False) -> Commit | None:
+        """See `View.commit`."""
+        self._recorder.settle_log()
+        return super().commit(generation, changes=changes)
+
+    def changes(self, after: int, limit: int = 100) -> list[Commit]:
+        """See `View.changes`."""
+        self._recorder.settle_log()
+        return super().changes(after, limit)
+
+    def resolve(self, at_ms: int) -> int:
+        """See `View.resolve`."""
+        self._recorder.settle_log()
+        return super().resolve(at_ms)
 
     # -- entities
 
@@ -156,6 +179,7 @@ class Transaction(View):
                 self._context.blobs.write(digest, data)
             except OSError as error:
                 raise refusal_of(error, "write a blob") from error
+        self._recorder.touch()
         if row is None:
             values = (bytes.fromhex(digest), len(data), data if inline else None)
             scope.connection.execute("INSERT INTO blob(hash,size,inline) VALUES(?,?,?)", values)
@@ -195,10 +219,12 @@ class Transaction(View):
 
     def forget_segments(self, names: Sequence[str]) -> None:
         """Vouch no longer for these files; unknown names are passed over."""
+        self._recorder.touch()
         self._scope.connection.executemany("DELETE FROM seg WHERE name=?", ((name,) for name in names))
 
     def register_segment(self, row: SegmentRow) -> None:
         """Vouch for a durable file under `seg/`, in place of one of the same name."""
+        self._recorder.touch()
         connection = self._scope.connection
         info = encode_doc(dict(row.info))
         connection.execute(

@@ -94,6 +94,47 @@ def test_a_taken_id_is_refused_and_named(tmp_path: Path) -> None:
     store.close()
 
 
+def test_an_id_of_a_crashed_job_is_free_for_the_next_of_its_group(tmp_path: Path) -> None:
+    store = new_store(tmp_path / "s")
+    unwritable = job(lambda txn: txn.add_entity(entity_doc("a", metadata={"x": object()}), None))
+    unanswerable = job(lambda txn: {"x": object(), "id": txn.add_entity(entity_doc("a"), None).id}, key="k")
+    outcomes = store.write([add("b"), unwritable, unanswerable, add("a"), add("a"), add("c")])
+    names = [refusal_name(outcome) for outcome in outcomes]
+    assert names == [None, "InternalError", "InternalError", None, "EntityExistsError", None]
+    with store.view() as view:
+        assert [entity.id for entity in view.scan()] == ["b", "a", "c"]
+        assert [each.generation for each in view.changes(0)] == [1, 2, 3] == [1, 2, store.head]
+    store.close()
+
+
+def test_a_refused_job_between_others_takes_only_its_own_statements_back(tmp_path: Path) -> None:
+    """Each job writes through a savepoint (an update), so earlier jobs' rows must be written before it."""
+    store = new_store(tmp_path / "s")
+    store.write([add("x")])
+
+    def touch_x(txn: Transaction) -> None:
+        entity = txn.entity("x")
+        assert entity is not None
+        rev = entity.doc["_rev"] + 1
+        txn.replace_entity(entity, entity_doc("x", rev=rev))
+        txn.add_entity(entity_doc(f"made by {rev}"), None)
+
+    def touch_and_refuse(txn: Transaction) -> None:
+        touch_x(txn)
+        refuse(txn)
+
+    outcomes = store.write(
+        [add("p"), job(touch_x), job(touch_and_refuse), add("q"), job(touch_x), job(crash), add("r")]
+    )
+    assert [outcome.generation for outcome in outcomes] == [2, 3, None, 4, 5, None, 6]
+    with store.view() as view:
+        assert [entity.id for entity in view.scan()] == ["x", "p", "made by 2", "q", "made by 3", "r"]
+        assert [revision.generation for revision in view.entity_history("x")] == [5, 3, 1]
+        assert sum(row.count for row in view.counts()) == 6
+        assert len(view.changes(0)) == 6
+    store.close()
+
+
 def test_a_forced_open_fences_the_old_holder(tmp_path: Path) -> None:
     old = new_store(tmp_path / "s")
     old.write([add("a")])
