@@ -60,7 +60,7 @@ def test_the_memory_of_large_bodies_goes_back(own):
     """Refused bodies of 12 MiB, read and decoded in the worker, leave nothing behind."""
     process = psutil.Process(worker_pids(own)[0])
     headers = {"authorization": f"Bearer {own.owner}", "content-type": "application/json"}
-    body = b'{"type":"document","data":"' + b"x" * (12 << 20) + b'"}'
+    body = b'{"type":"document","colour":"' + b"x" * (12 << 20) + b'"}'
     for _ in range(3):
         refused = httpx.post(f"{own.url}/v1/brains/brain/entities", content=body, headers=headers, timeout=30)
         assert refused.json()["error"]["name"] == "ValidationError"
