@@ -140,7 +140,7 @@ class Change(msgspec.Struct, frozen=True, gc=False):
     """One row changed by a commit. `key` is the iid or rid, `ver` the entity version added (or, for a removal, ended).
 
     `id`, `type`, `subtype` and `rev` describe the row after the change (before it, for a removal); they are None for
-    paths and definitions.
+    paths. Of a definition `type` is its kind and `id` its name.
     """
 
     kind: ChangeKind

@@ -9,6 +9,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from contract.refusals import Refusal
+from engine.aggregates.definition import Definition
 from engine.blobs import INLINE_BYTES_MAX
 from engine.disk import refusal_of
 from engine.records import KEEP, Commit, Content, CountRow, Document, Entity, Keep, Relation, SegmentRow
@@ -203,7 +204,32 @@ class Transaction(View):
             self._recorder.end_path(path)
             self._recorder.log_path(path, before, REMOVE)
 
+    # -- definitions
+
+    def definitions(self, kind: str) -> dict[str, Document]:
+        """See `View.definitions`; not to be changed by the caller."""
+        return self._recorder.definitions(kind)
+
+    def define(self, kind: str, name: str, doc: Document | None) -> bool:
+        """Keep a definition, or end it (None); False, and nothing is written, when it is so already."""
+        return self._recorder.define(kind, name, doc)
+
+    def keep_aggregate(self, definition: Definition) -> None:
+        """Keep the groups of an aggregate from now on, filled in steps (`fill_aggregates`)."""
+        self._recorder.aggregates.define(definition, self.generation)
+
+    def drop_aggregate(self, name: str) -> None:
+        """Keep the groups of this aggregate no longer."""
+        self._recorder.aggregates.remove(name)
+
     # -- derived data, no generation
+
+    def fill_aggregates(self, rows_max: int) -> bool:
+        """One step of filling aggregates or of removing rows of dropped ones; False when nothing was left to do."""
+        return self._recorder.aggregates.step(self._current_rows, rows_max)
+
+    def _current_rows(self, after_iid: int, limit: int) -> list[tuple[int, Document]]:
+        return [(entity.iid, entity.doc) for entity in self.scan(after_iid, limit)]
 
     def attach_vectors(self, vectors: Sequence[tuple[int, int, bytes]]) -> int:
         """Add (cid, space, float32 bytes) to contents that wait for them; how many were taken.

@@ -4,16 +4,20 @@ A view is one short read transaction on one connection; use it inside its `with`
 Every row that is read is checked against its CRC; a mismatch is `RecordCorruptError` naming the record.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from engine.aggregates import tables
+from engine.aggregates.state import GroupRow
+from engine.aggregates.tables import Stored
 from engine.blobs import BlobFolder
 from engine.records import (
     Commit,
     CountRow,
     Direction,
+    Document,
     Edge,
     Entity,
     PendingContent,
@@ -23,7 +27,7 @@ from engine.records import (
     Revision,
     Space,
 )
-from engine.sqlite import entities, files, log, relations
+from engine.sqlite import definitions, entities, files, log, relations
 from engine.sqlite.rows import VERB_NUMBERS
 from engine.sqlite.scope import LIVE, Scope
 
@@ -164,6 +168,31 @@ class View:
     def counts(self) -> list[CountRow]:
         """Every counter at this generation. Kept by each commit; for the past, cost grows with the changes since."""
         return log.counts(self._scope)
+
+    # -- definitions
+
+    def definitions(self, kind: str) -> dict[str, Document]:
+        """The definitions of a kind (`engine.sqlite.definitions`) in force at this generation, by name."""
+        return definitions.alive(self._scope, kind)
+
+    def definition(self, kind: str, name: str) -> Document | None:
+        """One definition as it was at this generation; one that came later stands for the time before it, too."""
+        return definitions.one(self._scope, kind, name)
+
+    def kept_groups(self, name: str) -> Iterator[GroupRow] | None:
+        """The groups of an aggregate as the commits keep them, by key; valid as long as the view.
+
+        None when this generation is past or the aggregate is not filled yet: its rows have to be counted then.
+        """
+        scope = self._scope
+        if not scope.live:
+            return None
+        stored: Stored | None = tables.load_definition(scope.connection, name)
+        return tables.load_rows(scope.connection, stored) if stored is not None and stored.is_complete else None
+
+    def is_filling(self) -> bool:
+        """Whether an aggregate waits to be filled, or rows of a removed one wait to be taken away."""
+        return definitions.exist(self._scope) and tables.is_filling(self._scope.connection)
 
     # -- files
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from engine.aggregates import tables
@@ -60,3 +61,16 @@ class Keeping:
         self.flush()
         tables.remove(self._cursor, name)
         self.forget()
+
+    def step(self, rows: Callable[[int, int], Sequence[tuple[int, Document]]], rows_max: int) -> bool:
+        """Fill an unfinished aggregate with the next `rows_max` entities, or remove that many rows of dropped ones.
+
+        `rows` gives at most so many current entities numbered above another, ascending. False with nothing to do.
+        """
+        self.flush()
+        waiting = [stored for stored in tables.load_definitions(self._cursor) if not stored.is_complete]
+        if not waiting:
+            return tables.purge(self._cursor, rows_max)
+        tables.backfill(self._cursor, waiting[0], iter(rows(waiting[0].filled, rows_max)), rows_max)
+        self.forget()
+        return True

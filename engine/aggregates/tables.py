@@ -153,6 +153,11 @@ def reset(cursor: Cursor, stored: Stored) -> None:
     define(cursor, definition, stored.g0)
 
 
+def is_filling(cursor: Cursor) -> bool:
+    """Whether `backfill` or `purge` has something to do."""
+    return bool(list(cursor.execute("SELECT 1 FROM agg_def WHERE name IS NULL OR filled<>? LIMIT 1", (COMPLETE,))))
+
+
 def purge(cursor: Cursor, rows_max: int) -> bool:
     """Removes up to about `rows_max` rows of definitions that are no more; False when nothing is left to remove."""
     dead = list(cursor.execute("SELECT def FROM agg_def WHERE name IS NULL LIMIT 1"))

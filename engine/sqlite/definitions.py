@@ -20,14 +20,14 @@ def address(kind: str, name: str, doc: bytes) -> bytes:
 
 def alive(scope: Scope, kind: str) -> dict[str, Document]:
     """See `View.definitions`."""
-    if not _has_table(scope):
+    if not exist(scope):
         return {}
     return {row[2]: document_of(row) for row in scope.rows(_ALIVE, (kind, scope.pin))}
 
 
 def one(scope: Scope, kind: str, name: str) -> Document | None:
     """See `View.definition`."""
-    if not _has_table(scope):
+    if not exist(scope):
         return None
     found = scope.row(COLUMNS + "WHERE kind=?1 AND name=?2 AND g0<=?3 AND g1>?3", (kind, name, scope.pin))
     if found is None and not scope.live:
@@ -57,6 +57,6 @@ def document_of(row: tuple[int, str, str, int, int, bytes, int]) -> Document:
     return decode_object(doc)
 
 
-def _has_table(scope: Scope) -> bool:
+def exist(scope: Scope) -> bool:
     """False in a store of format 1 that no writer has opened since: it is read as it is."""
     return scope.row("SELECT 1 FROM sqlite_schema WHERE name='definition'") is not None

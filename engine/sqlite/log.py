@@ -7,8 +7,9 @@ from contract.refusals import Refusal
 from contract.vocabulary import NOUN_TYPES, VERB_TYPES
 from engine.chain import commit_hash
 from engine.records import Change, Commit, CountRow
-from engine.sqlite import entities, relations
+from engine.sqlite import definitions, entities, relations
 from engine.sqlite.rows import (
+    DEFINITION,
     ENTITY,
     KIND_NAMES,
     OP_NAMES,
@@ -97,6 +98,8 @@ def _change(scope: Scope, generation: int, change: tuple[Any, ...]) -> Change:
             document = relation_of(row).doc
             identity, type_ = document["id"], document["type"]
             subtype, rev = document.get("subtype"), document.get("_rev")
+    elif kind == DEFINITION:
+        type_, identity = definitions.named(scope, key) or (None, None)
     return Change(KIND_NAMES[kind], OP_NAMES[op], key, ver, identity, type_, subtype, rev)
 
 

@@ -36,6 +36,7 @@ from engine.sqlite.rows import (
     traits_of_entity,
     traits_of_relation,
 )
+from engine.sqlite.scope import LIVE, Scope
 
 _INSERT: Final = {
     "ent": "INSERT INTO ent VALUES(?,?,?,?,?,?,?,?,?,?,?)",
@@ -129,6 +130,7 @@ class Recorder:
         self._job_counts: Counts = {}
         self._mark = Mark(marks, (0, 0, 0, 0), dict.fromkeys(_INSERT, 0))
         self._has_savepoint = False
+        self._definitions: dict[str, dict[str, Document]] = {}
         self.aggregates = Keeping(JobCursor(self))
 
     # -- the life of a job
@@ -171,6 +173,7 @@ class Recorder:
                 self._held_ids[name] = {_id_of(name, row) for row in rows}
         self._changes.clear()
         self._job_counts.clear()
+        self._definitions.clear()
         self.aggregates.forget()
 
     def measure(self) -> None:
@@ -418,6 +421,14 @@ class Recorder:
 
     # -- definitions
 
+    def definitions(self, kind: str) -> dict[str, Document]:
+        """The current definitions of a kind by name, read once a group."""
+        held = self._definitions.get(kind)
+        if held is None:
+            held = definitions.alive(Scope(self.connection, LIVE, True), kind)
+            self._definitions[kind] = held
+        return held
+
     def define(self, kind: str, name: str, doc: Document | None) -> bool:
         """Keep a definition under its kind and name, or end it (None); False when it is so already."""
         sql = definitions.COLUMNS + "WHERE kind=? AND name=? AND g1=?"
@@ -426,6 +437,7 @@ class Recorder:
         held = None if row is None else encode_doc(definitions.document_of(row))
         if held == data:
             return False
+        self._definitions.pop(kind, None)
         self.touch()
         if row is not None:
             self._end_definition(row)
