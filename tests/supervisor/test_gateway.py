@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trio
 
+from contract.doors import DOORS
 from tests.support.gateway import NOTES, READER, SERVICE, Bench, bench
 
 
@@ -72,9 +74,23 @@ def test_the_order_of_checks_is_seen_from_outside_a_auth_09(tmp_path: Path) -> N
         ]
         for door, brain, secret, name in cases:
             assert (await b.refusal(door, brain, secret=secret))["name"] == name, (door, brain, secret)
-        late = await b.refusal("undo", "notes", {"generation": 1})
-        assert late["name"] == "NotYetNativeError"
-        assert late["details"]["door"] == "undo"
+
+    on_a_bench(tmp_path, scenario)
+
+
+def test_a_door_of_a_later_release_says_so_to_those_who_may_call_it_a_auth_09(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The door is one that answers now, declared as later: the test outlives every release."""
+    later = dataclasses.replace(DOORS["counts"], release="9.9.0")
+    monkeypatch.setattr("supervisor.gateway.DOORS", {**DOORS, "counts": later})
+
+    async def scenario(b: Bench) -> None:
+        refusal = await b.refusal("counts")
+        assert refusal["name"] == "NotYetNativeError"
+        assert refusal["details"] == {"door": "counts", "release": "9.9.0"}
+        assert (await b.refusal("counts", secret=None))["name"] == "UnauthenticatedError"
+        assert (await b.refusal("counts", secret=SERVICE))["name"] == "ForbiddenError"
 
     on_a_bench(tmp_path, scenario)
 
