@@ -187,6 +187,8 @@ class Writing:
     def checkpoint(self, *, truncate: bool) -> bool:
         """See `Store.checkpoint`. Takes the readers' lock, so that nobody reads the file without locks meanwhile."""
         with self._folding:
+            if self.stopped:
+                return False
             guard = self._fold_guard()
             if guard is None:
                 return False
@@ -245,7 +247,8 @@ class Writing:
                 self.connection.close(True)
                 self.lease.abandon()
                 return None
-            self._close_connection(fold)
+            with self._folding:  # one that runs beside the commits ends first
+                self._close_connection(fold)
             self._disk.hit("close.flushed")
             if keep_lease:
                 return self.lease

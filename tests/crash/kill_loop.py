@@ -192,9 +192,9 @@ def check_index(view: View, vectors: dict[int, bool]) -> None:
     """N4: the index knows exactly the current versions, their vectors and their words."""
     found = view.index.candidates(None)
     assert dict.fromkeys(found.tolist()) == dict.fromkeys(sorted(vectors)), "N4: versions of the index"
-    space = view.spaces()[0].space if view.spaces() else 0
-    if view.index.has_space(space):
-        assert view.index.with_vector(space, found).tolist() == [vectors[ver] for ver in sorted(vectors)], "N4: vectors"
+    for space in view.spaces():
+        stored = view.index.with_vector(space.space, found).tolist()
+        assert stored == [vectors[ver] for ver in sorted(vectors)], "N4: vectors"
     assert (view.index.text_scores(["text"], found) > 0).sum() == len(vectors), "N4: postings"
 
 
