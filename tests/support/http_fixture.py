@@ -24,9 +24,10 @@ KEY = "Bearer test-key"
 class Served:
     """One running server: its port and the link behind it."""
 
-    def __init__(self, port: int, link: FakeLink) -> None:
+    def __init__(self, port: int, link: FakeLink, server: HttpServer) -> None:
         self.port = port
         self.link = link
+        self.server = server
         self.url = f"http://127.0.0.1:{port}"
 
     def connect(self) -> socket.socket:
@@ -70,6 +71,7 @@ def http_server(far: Far, router_of: object, gate: Gate | None = None) -> Iterat
     listener = socket.create_server(("127.0.0.1", 0))
     keys = (f"key-{number}" for number in itertools.count(1))
     ready, stop = threading.Event(), []
+    servers: list[HttpServer] = []
     failures: list[BaseException] = []
 
     async def serve() -> None:
@@ -77,6 +79,7 @@ def http_server(far: Far, router_of: object, gate: Gate | None = None) -> Iterat
         front = Front(link, Admissions(link, monotonic), lambda: next(keys))
         server = HttpServer(HttpApp(front, router, gate or Gate()))
         await server.start([listener])
+        servers.append(server)
         stopped = asyncio.Event()
         stop.append((asyncio.get_running_loop(), stopped))
         ready.set()
@@ -96,7 +99,7 @@ def http_server(far: Far, router_of: object, gate: Gate | None = None) -> Iterat
     assert ready.wait(10)
     assert not failures, failures
     try:
-        yield Served(listener.getsockname()[1], link)
+        yield Served(listener.getsockname()[1], link, servers[0])
     finally:
         loop, stopped = stop[0]
         loop.call_soon_threadsafe(stopped.set)

@@ -17,6 +17,7 @@ from workers.http.table import build_router
 from workers.mcp.session import Session
 
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"
 RIGHT = {"authorization": KEY}
 
 
@@ -174,6 +175,19 @@ def test_a_drain_closes_idle_connections_and_says_goodbye_on_http2_b_64():
     assert any(isinstance(event, h2.events.ConnectionTerminated) for event in events)
     plain.close()
     framed.close()
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /v1/health HTTP/1.1\r\nHost: localhost\r\n\r\n", PREFACE])
+def test_a_connection_that_its_peer_has_closed_is_gone_at_once(sent):
+    with http_server(far, whole) as served:
+        with served.connect() as sock:
+            sock.sendall(sent)
+            if sent:
+                sock.recv(10)
+        until = time.monotonic() + 5
+        while served.server.connection_count:
+            assert time.monotonic() < until
+            time.sleep(0.01)
 
 
 def test_a_websocket_handshake_is_an_unknown_path(served):

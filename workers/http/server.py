@@ -65,10 +65,11 @@ class _Abort:
 
 
 class Connection(TCPServer):
-    """hypercorn's connection with two repairs.
+    """hypercorn's connection with three repairs.
 
     An HTTP/2 connection that has opened no stream yet has an idle timeout too (hypercorn stops it at the preface and
-    starts it after the first stream), and an HTTP/2 peer is told GOAWAY before an idle connection is closed.
+    starts it after the first stream), an HTTP/2 peer is told GOAWAY before an idle connection is closed, and the idle
+    timer ends with the connection, not after it.
     """
 
     @property
@@ -94,6 +95,8 @@ class Connection(TCPServer):
                 if self.idle_task._handle is None and isinstance(self._inner(), H2Protocol) and self.idle:
                     await self.idle_task.restart(self._task_group, self._idle_timeout)
         await self.protocol.handle(Closed())
+        # Otherwise the idle timer would keep a connection, its descriptor too, that its peer has closed.
+        await self.idle_task.stop()
 
     async def _initiate_server_close(self) -> None:
         inner = self._inner()
@@ -112,6 +115,11 @@ class HttpServer:
         self._context = WorkerContext(None)
         self._servers: list[asyncio.Server] = []
         self._connections: dict[asyncio.Task[None], Connection] = {}
+
+    @property
+    def connection_count(self) -> int:
+        """Connections that are open now."""
+        return len(self._connections)
 
     async def start(self, listeners: list[socket.socket]) -> None:
         """Begin to accept; returns once every listener accepts."""
