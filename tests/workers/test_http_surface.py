@@ -177,6 +177,14 @@ def test_a_drain_closes_idle_connections_and_says_goodbye_on_http2_b_64():
     framed.close()
 
 
+def wait_for(happened, seconds=5.0):
+    """Poll for something that the server's thread does."""
+    until = time.monotonic() + seconds
+    while not happened():
+        assert time.monotonic() < until
+        time.sleep(0.005)
+
+
 @pytest.mark.parametrize("sent", [b"", b"GET /v1/health HTTP/1.1\r\nHost: localhost\r\n\r\n", PREFACE])
 def test_a_connection_that_its_peer_has_closed_is_gone_at_once(sent):
     with http_server(far, whole) as served:
@@ -184,10 +192,8 @@ def test_a_connection_that_its_peer_has_closed_is_gone_at_once(sent):
             sock.sendall(sent)
             if sent:
                 sock.recv(10)
-        until = time.monotonic() + 5
-        while served.server.connection_count:
-            assert time.monotonic() < until
-            time.sleep(0.01)
+            wait_for(lambda: served.server.connection_count == 1)
+        wait_for(lambda: served.server.connection_count == 0)
 
 
 def test_a_websocket_handshake_is_an_unknown_path(served):
