@@ -48,7 +48,7 @@ from ipc.frames import (
     unpack,
 )
 from ipc.link import Handler, Peer, Streamed, StreamHandler
-from ipc.seat import Outlet, Running, Seat, Settings, refused, stopping, unfinished
+from ipc.seat import Outlet, Running, Seat, Settings, cancelled, refused, stopping, unfinished
 
 __all__ = ["Desk", "Outlet", "Seat", "Settings", "refused"]
 
@@ -137,7 +137,7 @@ class Desk:
             return
         self.counters["gone"] += 1
         for running in list(seat.running.values()):
-            running.end("The worker of the caller is gone.")
+            running.end(Refusal("CallCancelledError", "The worker of the caller is gone."))
         if not self._seats:
             self._emptied.set()
 
@@ -270,8 +270,7 @@ class Desk:
 
     def _stream_frame(self, seat: Seat, header: Part | More, body: bytes) -> None:
         running = seat.running.get(header.id)
-        course = running.course if running is not None else None
-        if running is None or course is None:
+        if running is None or (course := running.course) is None:
             self.counters["late_part"] += 1  # it was under way when its call ended
         elif isinstance(header, More):
             course.give(header.bytes)
@@ -279,7 +278,7 @@ class Desk:
             self.counters["unexpected"] += 1
         elif not course.upload.put(body, last=header.last):
             self.counters["overrun"] += 1
-            running.end("The worker sent more of the body than it had room for.")
+            running.end(Refusal("InternalError", "The worker sent more of the body than it had room for."))
 
     def _give(self, seat: Seat, call_id: int, bytes_count: int) -> None:
         if seat.peer.id in self._seats:
@@ -291,8 +290,7 @@ class Desk:
             self.counters["cancel_late"] += 1
             return
         self.counters["cancelled"] += 1
-        running.cancelled = True
-        running.end("The caller cancelled the call in mid-body.")
+        running.end(cancelled(running))
 
     async def _serve(self, seat: Seat, call: Call, body: bytes, received: float) -> None:
         running = seat.running[call.id]
@@ -345,8 +343,7 @@ class Desk:
             assert head.id == call.id, f"call {call.id} was answered as {head.id}"
             assert course is not None, f"{call.door} streams its answer to a call that does not stream"
             assert call.takes_parts, f"{call.door} streams its answer to a call that takes a whole one"
-            begin = Begin(call.id, head.ms, head.queue_ms, head.engine_ms, head.generation)
-            self._send(identity, begin, streamed.body)
+            self._send(identity, Begin(call.id, head.ms, head.queue_ms, head.engine_ms, head.generation), streamed.body)
             part = Part(call.id)
             await course.carry(streamed, lambda piece: self._send(identity, part, piece))
         finally:

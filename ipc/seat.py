@@ -66,13 +66,14 @@ class Running:
     scope: trio.CancelScope
     body_bytes: int
     course: Course | None = None
-    cancelled: bool = False
+    ended: Refusal | None = None
 
-    def end(self, why: str) -> None:
-        """Cancels the handler; one that shields itself and reads a body is told why there is no more."""
+    def end(self, refusal: Refusal) -> None:
+        """Cancels the handler; one that shields itself and reads a body is told so."""
+        self.ended = self.ended or refusal
         self.scope.cancel()
         if self.course is not None:
-            self.course.break_off(Refusal("CallCancelledError", why))
+            self.course.break_off(refusal)
 
 
 @dataclass(slots=True)
@@ -101,10 +102,19 @@ class Seat:
 
 def unfinished(call: Call, running: Running) -> Refusal:
     """What is said for a call whose handler let its cancellation through."""
-    point = "before anything was done" if running.course is None else "before its stream had ended"
-    if running.cancelled:
-        return Refusal("CallCancelledError", f"The caller cancelled the call {point}.", door=call.door)
-    return Refusal("DeadlineExceededError", f"The deadline passed {point}.", door=call.door)
+    if running.ended is not None:
+        running.ended.door = running.ended.door or call.door
+        return running.ended
+    return Refusal("DeadlineExceededError", f"The deadline passed before {_point(running)}.", door=call.door)
+
+
+def cancelled(running: Running) -> Refusal:
+    """What is said when the caller does not want the call any more."""
+    return Refusal("CallCancelledError", f"The caller cancelled the call before {_point(running)}.")
+
+
+def _point(running: Running) -> str:
+    return "anything was done" if running.course is None else "its stream had ended"
 
 
 def stopping(door: str | None) -> Refusal:

@@ -159,7 +159,7 @@ def test_cancel_is_answered_once_and_a_late_one_is_counted(tmp_path):
             await raw.call(1, "hang")
             await raw.say(Cancel(1))
             header, _ = await raw.hear()
-            assert (header.id, header.refusal.name) == (1, "CallCancelledError")
+            assert (header.id, header.refusal.name, header.refusal.door) == (1, "CallCancelledError", "hang")
             await raw.say(Cancel(1))
             await raw.call(2)
             assert (await raw.hear())[0].id == 2
