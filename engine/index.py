@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from contract.refusals import Refusal
 from engine.disk import Disk
+from engine.index_columns import Growing
 from engine.index_files import Files, Stored
 from engine.index_state import Held, State, Tail, TextEntry, next_lo
 from engine.index_view import IndexView
@@ -32,8 +33,8 @@ from engine.segments import levels
 from engine.segments.fields import FieldSegment
 from engine.segments.spaces import GrowingSpace
 from engine.segments.text import TextSegment
-from engine.segments.vectors import VectorSegment, unit_of_bytes
-from engine.versions import AliveSets, VersionTable, flags_of
+from engine.segments.vectors import VectorSegment
+from engine.versions import AliveSets, flags_of
 
 SEAL_ROWS_MIN: Final = 128
 """Rows in a tail from which it is sealed: so many cost a read about half a millisecond to evaluate one by one."""
@@ -54,12 +55,12 @@ class Index:
         self._thread: threading.Thread | None = None
         self._closed = False
         self._loaded = False
-        self._table = VersionTable()
-        self._alive = AliveSets(self._table)
-        self._spaces: dict[int, GrowingSpace] = {}
-        self._has_text: NDArray[np.bool_] = np.zeros(1024, dtype=bool)
+        self._columns = Growing()
+        self._alive = AliveSets(self._columns.table)
         self._files: Files | None = None
-        self._state = State(0, self._table.snapshot(), (), (), (), Tail.empty(0), Tail.empty(0), 0, {}, self._has_text)
+        self._state = State(
+            0, self._columns.table.snapshot(), (), (), (), Tail.empty(0), Tail.empty(0), 0, {}, self._columns.has_text
+        )
         self.faults: list[str] = []
 
     # -- the store's side
@@ -80,47 +81,47 @@ class Index:
             self._state = replace(
                 state,
                 generation=source.generation,
-                versions=self._table.snapshot(),
+                versions=self._columns.table.snapshot(),
                 documents=state.documents.grown([], marks.ver),
                 entries=state.entries.grown([], marks.cid),
                 vector_hi=max(marks.vid, state.vector_hi),
-                spaces={space: rows.snapshot() for space, rows in self._spaces.items()},
-                has_text=self._has_text,
+                spaces=self._columns.space_rows(),
+                has_text=self._columns.has_text,
             )
             self._loaded = True
         self._wake()
 
     def _load_versions(self, source: IndexSource, stored: Stored) -> None:
-        self._table.expect(source.marks.ver)
+        self._columns.table.expect(source.marks.ver)
         held: tuple[Held[FieldSegment], ...] = ()
         for file in stored.fields:
-            self._table.extend(file.held.segment.lo, file.versions)
+            self._columns.table.extend(file.held.segment.lo, file.versions)
             held += (file.held,)
         generation = stored.fields[-1].generation if stored.fields else 0
-        self._table.start_log(generation)
+        self._columns.table.start_log(generation)
         documents: list[tuple[int, dict[str, Any]]] = []
         lo = next_lo(held)
         for row in source.versions_after(lo - 1):
-            self._table.append(row.ver, row.iid, row.cid, row.g0, flags_of(row.doc), row.g1)
+            self._columns.table.append(row.ver, row.iid, row.cid, row.g0, flags_of(row.doc), row.g1)
             documents.append((row.ver, row.doc))
             if len(documents) == SEAL_ROWS_MAX:
                 held += (Held(FieldSegment.build(lo, row.ver, documents)),)
                 lo, documents = row.ver + 1, []
         deaths = [death for file in stored.fields for death in file.deaths]
-        self._table.restore(deaths)
-        self._table.kill(list(source.deaths_after(generation)))
+        self._columns.table.restore(deaths)
+        self._columns.table.kill(list(source.deaths_after(generation)))
         tail: Tail[tuple[int, dict[str, Any]]] = Tail.empty(lo - 1)
-        self._state = replace(self._state, fields=held, documents=tail.grown(documents, self._table.count))
+        self._state = replace(self._state, fields=held, documents=tail.grown(documents, self._columns.table.count))
 
     def _load_texts(self, source: IndexSource, stored: Stored) -> None:
         held = tuple(stored.texts)
         for part in held:
-            self._mark_texts(part.segment.lo, part.segment.lengths > 0)
+            self._columns.mark_texts(part.segment.lo, part.segment.lengths > 0)
         entries: list[TextEntry] = []
         lo = next_lo(held)
         for cid, text in source.contents_after(lo - 1):
             entries.append(TextEntry(cid, text))
-            self._mark_texts(cid, np.array([bool(text)]))
+            self._columns.mark_texts(cid, np.array([bool(text)]))
             if len(entries) == SEAL_ROWS_MAX:
                 held += (Held(TextSegment.build(lo, cid, ((entry.cid, entry.terms()) for entry in entries))),)
                 lo, entries = cid + 1, []
@@ -131,15 +132,15 @@ class Index:
 
     def _load_vectors(self, source: IndexSource, stored: Stored) -> None:
         for space in source.spaces():
-            self._spaces[space.space] = GrowingSpace(space.dimensions)
+            self._columns.spaces[space.space] = GrowingSpace(space.dimensions)
         held = tuple(stored.vectors)
         for part in held:
             for number, block in part.segment.blocks.items():
-                self._space(number, block.rows.shape[1]).load(block)
+                self._columns.space(number, block.rows.shape[1]).load(block)
         last = next_lo(held) - 1
         rows = source.vectors_after(last)
         while batch := list(islice(rows, SEAL_ROWS_MAX)):
-            self._add_vectors([(row.cid, row.space, row.vector) for row in batch])
+            self._columns.add_vectors([(row.cid, row.space, row.vector) for row in batch])
             last = batch[-1].vid
         self._state = replace(self._state, vectors=held, vector_hi=last)
 
@@ -149,21 +150,21 @@ class Index:
         """
         with self._lock:
             for ver, iid, cid, g0, doc in applied.versions:
-                self._table.append(ver, iid, cid, g0, flags_of(doc))
-            self._table.kill(applied.deaths)
+                self._columns.table.append(ver, iid, cid, g0, flags_of(doc))
+            self._columns.table.kill(applied.deaths)
             for cid, text in applied.contents:
-                self._mark_texts(cid, np.array([bool(text)]))
-            touched = self._add_vectors(applied.vectors)
+                self._columns.mark_texts(cid, np.array([bool(text)]))
+            touched = self._columns.add_vectors(applied.vectors)
             state, marks = self._state, applied.marks
             self._state = replace(
                 state,
                 generation=applied.generation,
-                versions=self._table.snapshot(),
+                versions=self._columns.table.snapshot(),
                 documents=state.documents.grown([(ver, doc) for ver, _, _, _, doc in applied.versions], marks.ver),
                 entries=state.entries.grown([TextEntry(cid, text) for cid, text in applied.contents], marks.cid),
                 vector_hi=marks.vid,
-                spaces={**state.spaces, **{space: self._spaces[space].snapshot() for space in touched}},
-                has_text=self._has_text,
+                spaces={**state.spaces, **{space: self._columns.spaces[space].snapshot() for space in touched}},
+                has_text=self._columns.has_text,
             )
         self._wake()
 
@@ -208,7 +209,7 @@ class Index:
         ]
         arrays = sum(array.nbytes for segment in unmapped for array in segment.arrays()[1].values())
         tails = 1024 * (state.documents.count + state.entries.count)
-        return self._table.footprint_bytes() + sum(s.footprint_bytes() for s in self._spaces.values()) + arrays + tails
+        return self._columns.footprint_bytes() + arrays + tails
 
     def health(self) -> dict[str, Any]:
         """Counts for `health` and `stats`: rows covered by files, by segments in memory, by tails; faults found."""
@@ -222,32 +223,6 @@ class Index:
             "tail": {"fields": state.documents.count, "text": state.entries.count},
             "faults": list(self.faults),
         }
-
-    # -- growing columns; under _lock
-
-    def _space(self, number: int, dimensions: int) -> GrowingSpace:
-        if number not in self._spaces:
-            self._spaces[number] = GrowingSpace(dimensions)
-        return self._spaces[number]
-
-    def _add_vectors(self, arrived: Sequence[tuple[int, int, bytes]]) -> set[int]:
-        """Takes (cid, space, vector) in the order of arrival; gives the spaces that grew."""
-        by_space: dict[int, list[tuple[int, bytes]]] = {}
-        for cid, space, vector in arrived:
-            by_space.setdefault(space, []).append((cid, vector))
-        for space, rows in by_space.items():
-            dimensions = len(rows[0][1]) // 4
-            unit_rows = unit_of_bytes([vector for _, vector in rows], dimensions)
-            self._space(space, dimensions).add([cid for cid, _ in rows], unit_rows)
-        return set(by_space)
-
-    def _mark_texts(self, cid: int, present: NDArray[np.bool_]) -> None:
-        end = cid + len(present)
-        if end > len(self._has_text):
-            grown = np.zeros(2 * end, dtype=bool)
-            grown[: len(self._has_text)] = self._has_text
-            self._has_text = grown
-        self._has_text[cid:end] = present
 
     # -- background work
 
@@ -309,12 +284,12 @@ class Index:
         segment = VectorSegment(state.vector_lo, state.vector_hi, blocks)
         with self._lock:
             for number, block in blocks.items():
-                self._spaces[number].seal(block)
+                self._columns.spaces[number].seal(block)
             self._put_vectors((*self._state.vectors, Held(segment)))
 
     def _put_vectors(self, vectors: tuple[Held[VectorSegment], ...]) -> None:
         """The state with these vector segments; under _lock."""
-        spaces = {number: rows.snapshot() for number, rows in self._spaces.items()}
+        spaces = self._columns.space_rows()
         self._state = replace(self._state, vectors=vectors, spaces=spaces)
 
     def _merge(self) -> None:
@@ -386,8 +361,10 @@ class Index:
         """The version columns of a segment, and every death of an older version since the last file; under _lock."""
         segment = held.segment
         rows = [part.row for part in self._state.fields if part.row is not None and part.segment.hi < segment.lo]
-        arrays = {f"v.{name}": column for name, column in self._table.column_slice(segment.lo, segment.hi).items()}
-        vers, generations = self._table.deaths_before(
+        arrays = {
+            f"v.{name}": column for name, column in self._columns.table.column_slice(segment.lo, segment.hi).items()
+        }
+        vers, generations = self._columns.table.deaths_before(
             segment.lo, max((row.generation for row in rows if row), default=0)
         )
         return {**arrays, "d.ver": vers, "d.g1": generations}
@@ -399,7 +376,7 @@ class Index:
             assert list(parts[place]) == list(old), "only the indexer replaces segments"
             parts = (*parts[: place.start], held, *parts[place.stop :])
             if kind == "vectors":
-                for number, rows in self._spaces.items():
+                for number, rows in self._columns.spaces.items():
                     rows.replace([p.segment.blocks[number] for p in parts if number in p.segment.blocks])
                 self._put_vectors(parts)
             else:

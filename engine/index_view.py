@@ -19,8 +19,8 @@ from contract.limits import READ_CHUNK_ROWS_MAX
 from contract.where import AllOf, AnyOf, Node, Not, Test
 from engine.filter import field_value, predicate
 from engine.index_state import State
-from engine.segments.columns import LACKING, OrderKey, order_key
 from engine.segments.fields import FieldSegment
+from engine.segments.orders import LACKING, OrderKey, order_key
 from engine.segments.text import idf, impact
 from engine.segments.vectors import Matrix
 from engine.versions import Alive

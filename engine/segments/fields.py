@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from engine.filter import MISSING, NEGATIONS, JsonValue, ValueTest, fields_of, value_test
 from engine.segments import columns, strings
-from engine.segments.columns import Accumulator, Check, Column, Group, Order
+from engine.segments.columns import Accumulator, Check, Column, Group
+from engine.segments.orders import Order
 from engine.segments.postings import Postings
 from engine.segments.strings import StringTable
 

@@ -1,4 +1,5 @@
-"""Measures the derived index alone: build, reopen, filters, orders, words and vectors, at a size given on the command line.
+"""Measures the derived index alone: build, reopen, filters, orders, words and vectors, at a size given on the
+command line.
 
     python -m tests.bench.index_bench 100000
 
@@ -51,7 +52,9 @@ def documents(rng: np.random.Generator, count: int) -> tuple[list[dict], list[st
     lengths = rng.integers(30, 121, count)
     picks = np.minimum(rng.zipf(1.15, int(lengths.sum())), 20_000) - 1
     ends = np.cumsum(lengths)
-    texts = [" ".join(words[picks[end - n : end]].tolist()) for end, n in zip(ends.tolist(), lengths.tolist(), strict=True)]
+    texts = [
+        " ".join(words[picks[end - n : end]].tolist()) for end, n in zip(ends.tolist(), lengths.tolist(), strict=True)
+    ]
     docs = [
         {
             "id": f"019{n:029x}",
@@ -112,8 +115,14 @@ def main(count: int) -> None:
     store.marks = Watermarks(count, count, count, count, 0)
     settled = time.perf_counter() - start
     index.flush()
-    print(f"apply {count / applied:,.0f} rows/s; sealed and written {count / settled:,.0f} rows/s; {index.health()['segments']}")
-    print(f"memory beside the documents given: {rss_mib() - base:,.0f} MiB, own count {index.footprint_bytes() / 2**20:,.0f}")
+    print(
+        f"apply {count / applied:,.0f} rows/s; sealed and written {count / settled:,.0f} rows/s; "
+        f"{index.health()['segments']}"
+    )
+    print(
+        f"memory beside the documents given: {rss_mib() - base:,.0f} MiB, "
+        f"own count {index.footprint_bytes() / 2**20:,.0f}"
+    )
     index.close()
     size = sum(path.stat().st_size for path in folder.iterdir()) / 2**20
     del index
@@ -175,9 +184,14 @@ def main(count: int) -> None:
     timed("vector: 50 %", lambda n: nearest(n, half))
     timed("vector: everything", lambda n: nearest(n, everything))
     past = index.view(generation // 2)
-    timed("vector, half the generations back", lambda n: past.best(v := past.candidates(None), past.cosines(1, queries[n], v)[0], 10))
-    print(f"memory after reopening and these queries: +{rss_mib() - before:,.0f} MiB (maps included), "
-          f"peak {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:,.0f} MiB")
+    timed(
+        "vector, half the generations back",
+        lambda n: past.best(v := past.candidates(None), past.cosines(1, queries[n], v)[0], 10),
+    )
+    print(
+        f"memory after reopening and these queries: +{rss_mib() - before:,.0f} MiB (maps included), "
+        f"peak {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:,.0f} MiB"
+    )
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from engine import index as index_module
 from engine.filter import field_value
 from engine.index import Index
 from engine.segments import levels
-from engine.segments.columns import order_key
+from engine.segments.orders import order_key
 from engine.segments.text import K1, B
 from engine.tokens import document_terms, query_terms
 from tests.support.index_rows import RowStore, document
