@@ -6,13 +6,12 @@ lanes follow the same steps.
 
 from __future__ import annotations
 
-import hashlib
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from contract.check import check_params, later_option
-from contract.codec import Vector, decode, encode
+from contract.codec import decode, encode
 from contract.door import Disposition
 from contract.doors import DOORS
 from contract.refusals import Refusal
@@ -21,6 +20,8 @@ from engine.commit import WriteJob
 from engine.doors import ENGINE_DOORS
 from engine.doors.points import view_for
 from engine.doors.registry import NOT_EMBEDDED, CallContext, Document, Embedded, EngineDoor, Kind
+from engine.fingerprint import fingerprint
+from engine.passages import embed_stored
 
 if TYPE_CHECKING:
     from engine.embed import Embedder
@@ -68,6 +69,9 @@ def _embedded(embedder: Embedder | None, door: EngineDoor, params: Any) -> Embed
     texts = list(dict.fromkeys(door.texts(params))) if door.texts is not None else []
     if embedder is None:
         return Embedded(reason="this program brought no model") if texts else NOT_EMBEDDED
+    if door.kind is Kind.WRITE:
+        vectors, passages = embed_stored(embedder, texts)
+        return Embedded(vectors, passages, served=True, expected=True)
     return Embedded(dict(zip(texts, embedder.embed(texts), strict=True)) if texts else {}, served=True, expected=True)
 
 
@@ -97,17 +101,3 @@ def _ran(
         raise outcome.refusal
     assert outcome.answer is not None
     return outcome.answer
-
-
-def fingerprint(params: msgspec.Struct) -> bytes:
-    """What makes two bodies the same for idempotency: sha256 over the checked parameters without the key.
-
-    The order of members does not count, absent and null are one, int and float are two.
-    """
-    bare = msgspec.structs.replace(params, idempotency_key=None)
-    return hashlib.sha256(msgspec.msgpack.encode(bare, enc_hook=_plain, order="sorted")).digest()
-
-
-def _plain(value: object) -> list[float]:
-    assert isinstance(value, Vector), f"parameters hold documents and vectors, not {type(value).__name__}"
-    return value.tolist()

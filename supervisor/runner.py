@@ -21,7 +21,7 @@ from engine.clock import Clock
 from engine.commit import WriteJob, WriteOutcome
 from engine.doors.points import is_point_read, view_for
 from engine.doors.registry import CallContext, Embedded, EngineDoor, Kind
-from engine.runner import fingerprint
+from engine.fingerprint import fingerprint
 from supervisor import lanes as ln
 from supervisor.embedding import EmbedLane
 from supervisor.pool import Pool, Slot
@@ -100,7 +100,8 @@ class Runner:
             embedded = self._embed.outlook()
         else:
             wait_s = min(EMBED_WAIT_MS / 1000, max(0.0, work.deadline - self._clock.monotonic()))
-            embedded = await self._embed.embedded(list(texts(work.params)), wait_s)
+            stored = work.engine_door.kind is Kind.WRITE
+            embedded = await self._embed.embedded(list(texts(work.params)), wait_s, stored=stored)
         return self._told(work, embedded)
 
     def _told(self, work: Work, embedded: Embedded) -> CallContext:
