@@ -126,6 +126,8 @@ def _add_item_faults(door: Door, shape: "_Shape", given: dict[str, Any], refusal
             message = fault.message.replace(alone, alone.replace("[0]", f"[{index}]", 1), 1)
             faults.append({"index": index, "name": fault.name, "message": message})
     refusal.details = {**(refusal.details or {}), "items": faults[:BATCH_FAULTS_MAX], "itemsRefused": len(faults)}
+    if field == "ops" and faults:
+        refusal.details["opIndex"] = faults[0]["index"]
 
 
 def later_option(door: Door, params: msgspec.Struct) -> tuple[str, str] | None:

@@ -52,6 +52,12 @@ IMPORT_ROWS_MAX = _limit(
 TRANSACT_OPS_MAX = _limit(
     "transactOps", 1000, "operations", "A transaction is one commit and holds the writer for its whole length."
 )
+REMOVE_MATCHES_MAX = _limit(
+    "removeMatches", 100_000, "entities", "A removal is one commit, and its answer names every entity."
+)
+UNDO_RECORDS_MAX = _limit(
+    "undoRecords", 1_000_000, "record changes", "An undo is one commit, and is planned in memory before it writes."
+)
 BATCH_FAULTS_MAX = _limit("batchFaults", 20, "items", "A refused batch lists this many faulty items, then only counts.")
 EMBED_BATCH_TEXTS_MAX = _limit(
     "embedBatchTexts", 1000, "texts", "The embedding lane serves everybody; a longer list is split by its caller."

@@ -122,6 +122,7 @@ _ALL: list[RefusalClass] = [
         ("EntityExistsError", "The id is taken.", "Use `update`, another id, or `ifAbsent: true`."),
         ("RevisionConflictError", "The record changed since the revision that the caller saw.", "Read it again and repeat with the new `_rev`."),
         ("GenerationConflictError", "The brain moved on from the generation that the caller expected.", "Read again and repeat with the new generation."),
+        ("AssertionFailedError", "An assertion of a transaction does not hold.", "Read again, then repeat with operations that fit what is there."),
         ("IdempotencyKeyReusedError", "The idempotency key was used for another call.", "Use a new key for a new call."),
         ("EngineOwnedRecordError", "The record belongs to the file tree and changes only through its own doors.", "Use the vfs door that the message names."),
         ("ProfileOwnedRecordError", "The record belongs to a profile and changes only through its own doors.", "Use the profile's doors."),

@@ -13,6 +13,7 @@ from engine.aggregates.definition import Definition
 from engine.blobs import INLINE_BYTES_MAX
 from engine.disk import refusal_of
 from engine.records import KEEP, Commit, Content, CountRow, Document, Entity, Keep, Relation, SegmentRow
+from engine.sqlite.lives import Lives
 from engine.sqlite.recorder import Recorder
 from engine.sqlite.rows import ADD, REMOVE, UPDATE, encode_doc
 from engine.sqlite.scope import LIVE, Scope
@@ -68,6 +69,10 @@ class Transaction(View):
         recorder = self._recorder
         iids = {iid: None for _, iid, _, _, _ in recorder.versions}
         return list(self.entities_at(list(iids)).values())
+
+    def ended_versions(self) -> frozenset[int]:
+        """Versions that this group ended, which `index` still takes for alive."""
+        return frozenset(ver for ver, _ in self._recorder.deaths)
 
     def space(self, model: str, dimensions: int, model_hash: str) -> int:
         """The number of a vector space, made when it is new. Makes no generation."""
@@ -166,6 +171,40 @@ class Transaction(View):
     def remove_relation(self, relation: Relation) -> None:
         """End the relation."""
         self._recorder.remove_relation(relation)
+
+    # -- the past brought back
+
+    def then(self, generation: int) -> View:
+        """The brain as it was at a generation before this one."""
+        self._recorder.settle_log()
+        return View(Scope(self._scope.connection, generation, False), generation, self._context)
+
+    def lives(self) -> Lives:
+        """How records came to be what they are, the finished jobs of this group included."""
+        self._recorder.settle_log()
+        return Lives(self._scope)
+
+    def restore_entity(self, past: Entity, now: Entity | None, doc: Document) -> Entity:
+        """Give an entity a new version with the content of an old one, `past`; `now` is its current one, if any.
+
+        Its iid stays, a removed entity's too: edges and insertion order hold, and no vector is made anew.
+        """
+        recorder = self._recorder
+        if now is None:
+            entity = recorder.add_entity(past.iid, past.cid, doc, ADD)
+        else:
+            if now.cid != past.cid:
+                recorder.drop_content(now.cid)
+            entity = recorder.replace_entity(now, past.cid, doc)
+        recorder.revive_content(past.cid)
+        return entity
+
+    def restore_relation(self, past: Relation, now: Relation | None, doc: Document) -> Relation:
+        """Give a relation a new version under its old rid; `now` is its current one, if any. The caller sees to it
+        that no other relation has its ends, type and subtype."""
+        if now is not None:
+            self._recorder.close_relation(now)
+        return self._recorder.add_relation(past.rid, past.src, past.dst, doc, ADD if now is None else UPDATE)
 
     # -- files
 

@@ -7,7 +7,6 @@ from msgspec import Meta
 from contract import limits
 from contract import types as t
 from contract.door import Door, Effect
-from contract.doors.releases import STEP_2
 
 _BATCH = {"too_long": "BatchTooLargeError"}
 _ITEMS = Meta(min_length=1, max_length=limits.BATCH_ITEMS_MAX, extra=_BATCH)
@@ -146,19 +145,29 @@ class RemoveManyParams(t.WriteParams, kw_only=True, frozen=True):
 
     ids: Annotated[
         Annotated[list[t.Id], Meta(max_length=limits.BATCH_ITEMS_MAX, extra=_BATCH)] | None,
-        Meta(description="Ids to remove."),
+        Meta(description="Ids to remove; duplicates count once."),
     ] = None
-    type: Annotated[t.Noun | None, Meta(description="Remove entities of this type.")] = None
-    where: Annotated[t.WhereFilter | None, Meta(description="Remove entities that match this filter.")] = None
+    type: Annotated[t.Noun | None, Meta(description="Remove entities of this type, as `find` would list them.")] = None
+    where: Annotated[
+        t.WhereFilter | None, Meta(description="Remove entities that match this filter, as `find` would list them.")
+    ] = None
     limit: Annotated[
-        Annotated[int, Meta(ge=1)] | None, Meta(description="Remove at most this many; the answer says what is left.")
+        Annotated[int, Meta(ge=1)] | None,
+        Meta(
+            description="With `type` or `where`: remove at most this many, oldest first; the answer says what is left."
+        ),
     ] = None
+
+    def __post_init__(self) -> None:
+        """Hold that ids and a selection are not mixed: which of the two was meant would be a guess."""
+        if self.ids is not None and (self.type is not None or self.where is not None or self.limit is not None):
+            raise ValueError("Expected either `ids`, or `type` and/or `where` (with `limit`)")
 
 
 class RemoveManyResult(t.BatchResult, kw_only=True, frozen=True):
     """Receipt of a batch removal."""
 
-    missing: Annotated[list[str], Meta(description="Ids that no entity had.")]
+    missing: Annotated[list[str], Meta(description="Of `ids`, those that no entity had.")]
     relations_removed: Annotated[int, Meta(description="Relations that ended with the entities.")]
     remaining: Annotated[int | None, Meta(description="Matches that `limit` left.")] = None
 
@@ -249,7 +258,6 @@ DOORS = (
         params=UpdateManyParams,
         result=t.BatchResult,
         refusals=(*_UPDATE_REFUSALS, "BatchTooLargeError"),
-        release=STEP_2,
     ),
     Door(
         name="removeMany",
@@ -264,9 +272,10 @@ DOORS = (
             "UnknownOperatorError",
             "FilterTypeError",
             "FieldNotQueryableError",
+            "UnknownNounTypeError",
             "EngineOwnedRecordError",
             "BatchTooLargeError",
+            "QueryLimitError",
         ),
-        release=STEP_2,
     ),
 )

@@ -10,7 +10,6 @@ from msgspec import Meta
 from contract import limits
 from contract import types as t
 from contract.door import Door, Effect
-from contract.doors.releases import STEP_2
 
 _BATCH = {"too_long": "BatchTooLargeError"}
 
@@ -70,6 +69,16 @@ class RelationChange(t.Part, kw_only=True, frozen=True):
     metadata: Annotated[t.Metadata | None, Meta(description="Fields to set; merged shallowly into the old ones.")] = (
         None
     )
+    merge: Annotated[bool, Meta(description="False replaces all metadata instead of merging.")] = True
+    unset: Annotated[
+        Annotated[list[t.Text], Meta(max_length=limits.BATCH_ITEMS_MAX)] | None,
+        Meta(description="Fields or metadata keys to clear."),
+    ] = None
+    evidence: Annotated[t.JsonObject | None, Meta(description="The new evidence, whole.", extra={"check": "json"})] = (
+        None
+    )
+    service: Annotated[t.Service | None, Meta(description="The new service label.")] = None
+    visibility: Annotated[t.Visibility | None, Meta(description="The new visibility.")] = None
     if_rev: Annotated[t.Revision | None, Meta(description="Refuse unless the relation is at this revision.")] = None
 
 
@@ -99,9 +108,22 @@ class RelateManyParams(t.WriteParams, kw_only=True, frozen=True):
     ]
 
 
-class RelateManyResult(t.BatchResult, kw_only=True, frozen=True):
+class RelationItem(t.BatchItem, kw_only=True, frozen=True):
+    """One relation of a batch."""
+
+    differs: Annotated[
+        list[str] | None, Meta(description="Fields in which the existing relation differs from the item.")
+    ] = None
+    reverse_id: Annotated[str | None, Meta(description="Id of the relation the other way round.")] = None
+
+
+class RelateManyResult(t.Result, kw_only=True, frozen=True):
     """Receipt of many relations."""
 
+    successful: Annotated[list[RelationItem], Meta(description="Every item, in request order.")]
+    failed: Annotated[list[t.JsonObject], Meta(description="Always empty; a batch is all or nothing.")]
+    generation: t.GenerationNow
+    changed: Annotated[bool | None, Meta(description="False when nothing had to be written.")] = None
     ids: Annotated[list[str], Meta(description="The relations' ids, in request order.")]
 
 
@@ -177,8 +199,7 @@ DOORS = (
         path="/relations/{id}",
         params=UpdateRelationParams,
         result=t.Written,
-        refusals=("RelationNotFoundError", "RevisionConflictError", *_EDGE_REFUSALS),
-        release=STEP_2,
+        refusals=("RelationNotFoundError", "RevisionConflictError", "EntityExistsError", *_EDGE_REFUSALS),
     ),
     Door(
         name="unrelate",
@@ -200,7 +221,6 @@ DOORS = (
         params=RelateManyParams,
         result=RelateManyResult,
         refusals=("EntityNotFoundError", "BatchTooLargeError", *_EDGE_REFUSALS),
-        release=STEP_2,
     ),
     Door(
         name="related",

@@ -190,6 +190,7 @@ class UndoResult(t.Result, kw_only=True, frozen=True):
 
     generation: t.GenerationNow
     undone: Annotated[Undone, Meta(description="What went back.")]
+    changed: Annotated[bool | None, Meta(description="False when there was nothing to take back.")] = None
 
 
 class CompactParams(t.WriteParams, kw_only=True, frozen=True):
@@ -278,8 +279,7 @@ DOORS = (
         effect=Effect.DESTROY,
         params=UndoParams,
         result=UndoResult,
-        refusals=("UndoConflictError", *_TIME_REFUSALS),
-        release=STEP_2,
+        refusals=("UndoConflictError", "QueryLimitError", *_TIME_REFUSALS),
     ),
     Door(
         name="compact",

@@ -9,12 +9,12 @@ from contract import types as t
 from contract.door import Door, Effect
 from contract.doors.entities import EntityChange, NewEntity
 from contract.doors.relations import NewRelation, RelationChange
-from contract.doors.releases import STEP_2
 
 
 class AddOp(NewEntity, tag_field="op", tag="add", kw_only=True, frozen=True):
     """Add an entity."""
 
+    if_absent: Annotated[bool, Meta(description="Answer the existing entity when the id is taken.")] = False
     temp_id: Annotated[t.Name | None, Meta(description="A name by which later operations reach it, as `$name`.")] = None
 
 
@@ -31,6 +31,11 @@ class RemoveOp(t.Part, tag_field="op", tag="remove", kw_only=True, frozen=True):
 
 class RelateOp(NewRelation, tag_field="op", tag="relate", kw_only=True, frozen=True):
     """Make a relation."""
+
+    if_absent: Annotated[
+        bool, Meta(description="Accepted for symmetry with add: an existing relation is answered anyway.")
+    ] = False
+    temp_id: Annotated[t.Name | None, Meta(description="A name by which later operations reach it, as `$name`.")] = None
 
 
 class UpdateRelationOp(RelationChange, tag_field="op", tag="updateRelation", kw_only=True, frozen=True):
@@ -49,7 +54,17 @@ class AssertOp(t.Part, tag_field="op", tag="assert", kw_only=True, frozen=True):
     id: Annotated[t.Id | None, Meta(description="The entity whose revision must be `ifRev`.")] = None
     if_rev: Annotated[t.Revision | None, Meta(description="The revision it must have.")] = None
     where: Annotated[t.WhereFilter | None, Meta(description="The filter whose matches are counted.")] = None
-    expect: Annotated[Literal["none"] | t.Generation | None, Meta(description="How many entities must match.")] = None
+    expect: Annotated[
+        Literal["none"] | Annotated[int, Meta(ge=0)] | None, Meta(description="How many entities must match.")
+    ] = None
+
+    def __post_init__(self) -> None:
+        """Hold that exactly one of the two assertions is made, and made whole."""
+        by_revision = self.id is not None and self.if_rev is not None
+        by_count = self.where is not None and self.expect is not None
+        given = (self.id, self.if_rev, self.where, self.expect)
+        if by_revision == by_count or sum(one is not None for one in given) != 2:
+            raise ValueError("Expected either `id` with `ifRev`, or `where` with `expect`")
 
 
 class TransactParams(t.WriteParams, kw_only=True, frozen=True):
@@ -88,11 +103,20 @@ class ClearParams(t.WriteParams, kw_only=True, frozen=True):
     confirm: Annotated[bool, Meta(description="Must be true.")] = False
 
 
+class Cleared(t.Result, kw_only=True, frozen=True):
+    """How much went. The file tree's rows are counted as files alone."""
+
+    entities: Annotated[int, Meta(description="Entities.")]
+    relations: Annotated[int, Meta(description="Relations.")]
+    files: Annotated[int, Meta(description="Files.")]
+
+
 class ClearResult(t.Result, kw_only=True, frozen=True):
     """Receipt of a clearing."""
 
-    removed: Annotated[t.JsonObject, Meta(description="How many entities, relations and files went.")]
+    removed: Annotated[Cleared, Meta(description="What went.")]
     generation: t.GenerationNow
+    changed: Annotated[bool | None, Meta(description="False when the brain was empty.")] = None
 
 
 DOORS = (
@@ -115,8 +139,14 @@ DOORS = (
             "VectorDimensionError",
             "EngineOwnedRecordError",
             "TransactTooLargeError",
+            "AssertionFailedError",
+            "UnknownOperatorError",
+            "FilterTypeError",
+            "FieldNotQueryableError",
+            "SubtypeRequiredError",
+            "SubtypeVocabularyError",
+            "FieldVocabularyError",
         ),
-        release=STEP_2,
     ),
     Door(
         name="clear",
@@ -126,6 +156,5 @@ DOORS = (
         params=ClearParams,
         result=ClearResult,
         refusals=("ConfirmationRequiredError",),
-        release=STEP_2,
     ),
 )

@@ -1,4 +1,4 @@
-"""The doors of entities: add get batchGet update remove addMany."""
+"""The doors of entities: add get batchGet update remove addMany updateMany removeMany."""
 
 from __future__ import annotations
 
@@ -9,27 +9,32 @@ from contract.doors.entities import (
     AddManyParams,
     AddParams,
     BatchGetParams,
+    EntityChange,
     GetParams,
     NewEntity,
+    RemoveManyParams,
     RemoveParams,
+    UpdateManyParams,
     UpdateParams,
 )
+from contract.limits import REMOVE_MATCHES_MAX
 from contract.refusals import Refusal
 from contract.vector import Vector
 from engine.doors.registry import CallContext, Document, Lane, reads, writes
 from engine.records import Entity
-from engine.rows.batches import each
+from engine.rows.batches import each, written
 from engine.rows.entities import (
     Prepared,
     add_receipt,
     change_entity,
-    check_revision,
     prepare_add,
     remove_entity,
+    remove_one,
     required,
     texts_of_change,
     texts_of_item,
 )
+from engine.rows.selection import selected, selection
 
 if TYPE_CHECKING:
     from engine.transaction import Transaction
@@ -79,11 +84,7 @@ def update(txn: Transaction, params: UpdateParams, call: CallContext) -> Documen
 @writes("remove", frees=True)
 def remove(txn: Transaction, params: RemoveParams, call: CallContext) -> Document:
     """Removes one entity and its relations; an id that nothing has answers `removed: false`."""
-    entity = txn.entity(params.id)
-    if entity is None:
-        return {"removed": False, "relationsRemoved": 0}
-    check_revision(entity.doc, params.if_rev)
-    return {"removed": True, "relationsRemoved": remove_entity(txn, entity)}
+    return remove_one(txn, params.id, params.if_rev)
 
 
 @writes("addMany", texts=_texts_of_batch)
@@ -107,11 +108,63 @@ def add_many(txn: Transaction, params: AddManyParams, call: CallContext) -> Docu
 
     prepared = each(params.items, prepare)
     txn.add_entities([(one.doc, one.content) for one in prepared if one.existing is None])
-    receipts = [{"index": index, **add_receipt(txn, one, call)} for index, one in enumerate(prepared)]
-    changed = any(one.existing is None for one in prepared)
-    for receipt in receipts:
-        receipt.pop("changed", None)
-    return {"successful": receipts, "failed": [], **({} if changed else {"changed": False})}
+    return written(txn, [{"index": index, **add_receipt(txn, one, call)} for index, one in enumerate(prepared)])
+
+
+def _texts_of_changes(params: UpdateManyParams) -> Sequence[str]:
+    return [text for item in params.updates for text in texts_of_change(item)]
+
+
+@writes("updateMany", texts=_texts_of_changes)
+def update_many(txn: Transaction, params: UpdateManyParams, call: CallContext) -> Document:
+    """Changes many entities in one generation, or none of them. Two changes of one entity are made in their order."""
+
+    def take(index: int, item: EntityChange) -> Document:
+        return {"index": index, **change_entity(txn, item, call)}
+
+    return written(txn, each(params.updates, take))
+
+
+@writes("removeMany", frees=True)
+def remove_many(txn: Transaction, params: RemoveManyParams, call: CallContext) -> Document:
+    """Removes the entities of these ids, or all that a type and a filter select, in one generation.
+
+    `RemoveUnboundedError` without a selector: an empty filter selects everything, and is none either.
+    """
+    if params.ids is not None:
+        places: dict[str, int] = {}
+        for place, entity_id in enumerate(params.ids):
+            places.setdefault(entity_id, place)
+        found = txn.entities(list(places))
+        missing = [entity_id for entity_id in places if entity_id not in found]
+        return {**_removed(txn, [(places[entity_id], found[entity_id]) for entity_id in found]), "missing": missing}
+    if params.type is None and not params.where:
+        raise Refusal("RemoveUnboundedError", "removeMany was called without `ids`, `type` or `where`.")
+    chosen = selected(txn, selection(params.type, params.where), call)
+    count = len(chosen) if params.limit is None else min(params.limit, len(chosen))
+    if count > REMOVE_MATCHES_MAX:
+        raise Refusal(
+            "QueryLimitError",
+            f"{count} entities match; one call removes {REMOVE_MATCHES_MAX} at most.",
+            cure=f"Give `limit` {REMOVE_MATCHES_MAX} and repeat the call until `remaining` is 0.",
+            details={"matches": count, "max": REMOVE_MATCHES_MAX},
+        )
+    answer = {**_removed(txn, list(enumerate(chosen.entities(count)))), "missing": []}
+    return answer if params.limit is None else answer | {"remaining": len(chosen) - count}
+
+
+def _removed(txn: Transaction, entities: list[tuple[int, Entity]]) -> Document:
+    """Removes these, each at its place in the request, and says so item by item."""
+    edges = 0
+
+    def take(_: int, placed: tuple[int, Entity]) -> Document:
+        nonlocal edges
+        place, entity = placed
+        edges += remove_entity(txn, entity)
+        return {"index": place, "id": entity.id, "_rev": entity.doc.get("_rev", 1)}
+
+    receipts = each(entities, take)
+    return {**written(txn, receipts), "relationsRemoved": edges}
 
 
 def public(view: View, entity: Entity, *, vectors: bool) -> Document:

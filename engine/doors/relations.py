@@ -1,16 +1,24 @@
-"""The doors of relations: relate unrelate related."""
+"""The doors of relations: relate relateMany updateRelation unrelate related."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from contract.doors.relations import RelatedParams, RelateParams, UnrelateParams
+from contract.doors.relations import (
+    NewRelation,
+    RelatedParams,
+    RelateManyParams,
+    RelateParams,
+    UnrelateParams,
+    UpdateRelationParams,
+)
 from contract.limits import READ_CHUNK_ROWS_MAX
 from engine.doors.registry import CallContext, Document, reads, writes
 from engine.records import Relation, RelationQuery
+from engine.rows.batches import each, written
 from engine.rows.guards import visible
-from engine.rows.relations import end_of, relate_pair, remove_relation
+from engine.rows.relations import change_relation, end_of, relate_pair, remove_relation
 
 if TYPE_CHECKING:
     from engine.transaction import Transaction
@@ -21,6 +29,23 @@ if TYPE_CHECKING:
 def relate(txn: Transaction, params: RelateParams, call: CallContext) -> Document:
     """Adds one edge, or answers the one that these ends, type and subtype have already (`existed`, `differs`)."""
     return relate_pair(txn, params, call)
+
+
+@writes("relateMany")
+def relate_many(txn: Transaction, params: RelateManyParams, call: CallContext) -> Document:
+    """Adds many edges in one generation, or none of them. An edge that exists, or comes twice, is answered as it is."""
+
+    def take(index: int, item: NewRelation) -> Document:
+        return {"index": index, **relate_pair(txn, item, call)}
+
+    receipts = each(params.relations, take)
+    return {**written(txn, receipts), "ids": [receipt["id"] for receipt in receipts]}
+
+
+@writes("updateRelation")
+def update_relation(txn: Transaction, params: UpdateRelationParams, call: CallContext) -> Document:
+    """Changes one edge; its id and ends stay, metadata merges as in update."""
+    return change_relation(txn, params, call)
 
 
 @writes("unrelate", frees=True)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from contract.limits import BATCH_FAULTS_MAX
 from contract.refusals import Refusal
+from engine.doors.registry import Document
+
+if TYPE_CHECKING:
+    from engine.transaction import Transaction
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
@@ -26,6 +30,13 @@ def each(items: Iterable[_Item], work: Callable[[int, _Item], _Result]) -> list[
     if faults:
         raise _whole(faults)
     return results
+
+
+def written(txn: Transaction, receipts: list[Document]) -> Document:
+    """The answer of a batch whose every item was taken. A batch speaks of change as a whole, its items do not."""
+    for receipt in receipts:
+        receipt.pop("changed", None)
+    return {"successful": receipts, "failed": [], **({} if txn.changed else {"changed": False})}
 
 
 def _whole(faults: list[tuple[int, Refusal]]) -> Refusal:

@@ -43,6 +43,9 @@ RELATION_KEYS = (
 # What `unset` may take away from an entity beside metadata keys: everything that a stored record can be without.
 UNSETTABLE = frozenset({"subtype", "data", "confidence", "weight", "service", "createdBy", "vector"})
 _KEPT = (frozenset(ENTITY_KEYS) | {"noun"}) - UNSETTABLE
+# The same of a relation; its weight is always there.
+RELATION_UNSETTABLE = frozenset({"subtype", "data", "confidence", "evidence", "service"})
+_RELATION_KEPT = (frozenset(RELATION_KEYS) | {"verb", "vector", "createdBy"}) - RELATION_UNSETTABLE
 
 
 def ordered(fields: Mapping[str, Any], keys: tuple[str, ...]) -> Document:
@@ -75,14 +78,17 @@ def merged_metadata(
     return {key: value for key, value in found.items() if key not in unset}
 
 
-def checked_unset(unset: Collection[str], fields: Collection[str], metadata: Mapping[str, Any] | None) -> None:
+def checked_unset(
+    unset: Collection[str], fields: Collection[str], metadata: Mapping[str, Any] | None, *, relation: bool = False
+) -> None:
     """Refuses an `unset` of what a record cannot be without, or of what the same call sets (`fields`, wire names)."""
+    kept, unsettable = (_RELATION_KEPT, RELATION_UNSETTABLE) if relation else (_KEPT, UNSETTABLE)
     for key in unset:
-        if key in _KEPT:
+        if key in kept:
             raise Refusal(
                 "ValidationError",
                 f'unset: the field "{key}" cannot be cleared.',
-                cure=f"Clear a metadata key or one of {', '.join(sorted(UNSETTABLE))}.",
+                cure=f"Clear a metadata key or one of {', '.join(sorted(unsettable))}.",
                 details={"path": "unset", "value": key},
             )
         if key in fields or key in (metadata or {}):

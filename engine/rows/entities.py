@@ -19,6 +19,7 @@ from engine.rows.guards import (
     refuse_vfs_row,
     refuse_vfs_subtype,
 )
+from engine.rows.rules import judge
 
 if TYPE_CHECKING:
     from engine.transaction import Transaction
@@ -101,6 +102,8 @@ def prepare_add(
         )
     content = None if existing is not None else content_of(txn, call, text_of_data(item.data), item.vector)
     doc = {} if existing is not None else new_document(txn, entity_id, item, known=item.id is not None)
+    if existing is None:
+        judge(txn, doc)
     return Prepared(doc, content, existing)
 
 
@@ -163,6 +166,7 @@ def plan_change(txn: Transaction, entity: Entity, item: Change, call: CallContex
     _guard_change(entity, item, named, unset, call)
     wanted = {key: value for key, value in {**entity.doc, **fields}.items() if key not in unset}
     wanted["metadata"] = merged_metadata(entity.doc["metadata"], item.metadata, merge=item.merge, unset=unset)
+    judge(txn, wanted, entity.doc)
     content = _changed_content(txn, entity, item, wanted, unset, call)
     return Planned(entity, wanted, content, content is not KEEP or not same(wanted, entity.doc))
 
@@ -211,6 +215,15 @@ def _changed_content(
     elif not text_moves and ("vector" not in unset or txn.vector(entity.cid) is None):
         return KEEP
     return content_of(txn, call, text_of_data(wanted.get("data")), item.vector)
+
+
+def remove_one(txn: Transaction, entity_id: str, if_rev: int | None) -> Document:
+    """Removes the entity of an id, and gives the receipt; `removed: false` for an id that nothing has."""
+    entity = txn.entity(entity_id)
+    if entity is None:
+        return {"removed": False, "relationsRemoved": 0}
+    check_revision(entity.doc, if_rev)
+    return {"removed": True, "relationsRemoved": remove_entity(txn, entity)}
 
 
 def remove_entity(txn: Transaction, entity: Entity) -> int:

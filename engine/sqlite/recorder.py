@@ -116,6 +116,13 @@ class Recorder(GroupRows):
             self.touch()
             self.connection.execute("UPDATE content SET state=0 WHERE cid=? AND state=1", (cid,))
 
+    def revive_content(self, cid: int) -> None:
+        """The content has a current version again: a text without a vector waits for one."""
+        if cid != NO_CONTENT:
+            self.settle()
+            self.touch()
+            self.connection.execute("UPDATE content SET state=1 WHERE cid=? AND state=0 AND vid=0 AND src>0", (cid,))
+
     def attach_vector(self, cid: int, space: int, vector: bytes) -> bool:
         """Give a content its vector of a space; False when it has one, or waits for none."""
         self.settle()

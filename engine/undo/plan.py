@@ -1,0 +1,198 @@
+"""What an undo would do: for each record that the commits touched, what it was before the first of them.
+
+Only reads. A record that is already as it was needs nothing. One that a commit outside the set changed later stands in
+the way, and so does an edge that such a commit hung on an entity that would vanish. Directories that were made on the
+way to a file stay while somebody else's files are below them: writing those would have made them too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from contract.limits import READ_CHUNK_ROWS_MAX, UNDO_RECORDS_MAX
+from contract.refusals import Refusal
+from engine.records import Document, Entity, Relation
+from engine.rows.documents import same
+from engine.rows.guards import CONTAINS_SUBTYPE, DIRECTORY_SUBTYPE, ROOT_SUBTYPE
+from engine.sqlite.rows import ENTITY, PATH
+from engine.undo.conflicts import conflict
+
+if TYPE_CHECKING:
+    from engine.sqlite.lives import Lives
+    from engine.transaction import Transaction
+
+_STAMPS = ("_rev", "updatedAt")
+
+
+@dataclass(slots=True)
+class Plan:
+    """The records to restore, by number. `ends`: what goes; `past`: what comes back, with the version it had."""
+
+    commits: frozenset[int]
+    entity_ends: dict[int, Entity] = field(default_factory=dict)
+    entity_past: dict[int, tuple[Entity, Entity | None]] = field(default_factory=dict)
+    relation_ends: dict[int, Relation] = field(default_factory=dict)
+    relation_past: dict[int, tuple[Relation, Relation | None]] = field(default_factory=dict)
+    paths: dict[str, int | None] = field(default_factory=dict)
+
+
+def plan_undo(txn: Transaction, generations: list[int], check: Callable[[], None]) -> Plan:
+    """The plan for these generations; `UndoConflictError` names the first record in the way."""
+    lives = txn.lives()
+    plan = Plan(frozenset(generations))
+    firsts = _firsts(txn, lives, generations, check)
+    for number, ((kind, key), first) in enumerate(firsts.items()):
+        if number % READ_CHUNK_ROWS_MAX == 0:
+            check()
+        if kind == ENTITY:
+            _plan_entity(txn, lives, plan, key, first)
+        elif kind != PATH:
+            _plan_relation(txn, lives, plan, key, first)
+    if any(kind == PATH for kind, _ in firsts):
+        _plan_paths(txn, lives, plan)
+    _keep_directories(txn, plan)
+    _refuse_hanging_edges(txn, lives, plan)
+    _refuse_loose_ends(txn, lives, plan, firsts)
+    return plan
+
+
+def _firsts(
+    txn: Transaction, lives: Lives, generations: list[int], check: Callable[[], None]
+) -> dict[tuple[int, int], int]:
+    """(kind, key) -> the first generation of the set that touched the record, in the order of touching."""
+    firsts: dict[tuple[int, int], int] = {}
+    seen = 0
+    for generation in generations:
+        check()
+        commit = txn.commit(generation)  # holds the rows of the log to the hash chain
+        seen += 0 if commit is None else commit.change_count
+        if seen > UNDO_RECORDS_MAX:
+            raise Refusal(
+                "QueryLimitError",
+                f"The generations to undo changed more than {UNDO_RECORDS_MAX} records.",
+                cure="Undo them in parts: a later `since` first, then an earlier one.",
+                details={"max": UNDO_RECORDS_MAX},
+            )
+        for touched in lives.touched(generation):
+            firsts.setdefault(touched, generation)
+    return firsts
+
+
+def _outside(plan: Plan, steps: list[int]) -> int | None:
+    """The first of these generations that is not being undone."""
+    return next((step for step in steps if step not in plan.commits), None)
+
+
+def _unstamped(doc: Document) -> Document:
+    return {key: value for key, value in doc.items() if key not in _STAMPS}
+
+
+def _plan_entity(txn: Transaction, lives: Lives, plan: Plan, iid: int, first: int) -> None:
+    past = lives.entity(iid, first - 1)
+    now = txn.entities_at([iid]).get(iid)
+    if (past is None and now is None) or (past is not None and now is not None and _is_as_it_was(txn, now, past)):
+        return
+    step = _outside(plan, lives.entity_steps(iid, first))
+    if step is not None:
+        raise conflict(txn, "entity", _name(past or now), step)
+    if past is None:
+        assert now is not None
+        plan.entity_ends[iid] = now
+    else:
+        plan.entity_past[iid] = (past, now)
+
+
+def _name(record: Entity | Relation | None) -> str:
+    assert record is not None, "a record that was or is"
+    return record.id
+
+
+def _is_as_it_was(txn: Transaction, now: Entity, past: Entity) -> bool:
+    if now.ver == past.ver:
+        return True
+    alike = now.cid == past.cid or txn.vector(now.cid) == txn.vector(past.cid)
+    return alike and same(_unstamped(now.doc), _unstamped(past.doc))
+
+
+def _plan_relation(txn: Transaction, lives: Lives, plan: Plan, rid: int, first: int) -> None:
+    past, now = lives.relation(rid, first - 1), lives.relation(rid)
+    if past is None and now is None:
+        return
+    if past is not None and now is not None and same(_unstamped(now.doc), _unstamped(past.doc)):
+        return
+    step = _outside(plan, lives.relation_steps(rid, first))
+    if step is not None:
+        raise conflict(txn, "relation", _name(past or now), step)
+    if past is None:
+        assert now is not None
+        plan.relation_ends[rid] = now
+    else:
+        plan.relation_past[rid] = (past, now)
+
+
+def _plan_paths(txn: Transaction, lives: Lives, plan: Plan) -> None:
+    for path, first in lives.paths_of(plan.commits).items():
+        past, now = lives.path(path, first - 1), txn.path(path)
+        if past == now:
+            continue
+        step = _outside(plan, lives.path_steps(path, first))
+        if step is not None:
+            raise conflict(txn, "file", path, step)
+        plan.paths[path] = past
+
+
+def _keep_directories(txn: Transaction, plan: Plan) -> None:
+    """Takes directories out of what goes, from the bottom up, while something below them stays."""
+    needed = {past.src for past, _ in plan.relation_past.values() if past.doc.get("subtype") == CONTAINS_SUBTYPE}
+    waiting = [
+        iid
+        for iid, entity in plan.entity_ends.items()
+        if entity.doc.get("subtype") in (DIRECTORY_SUBTYPE, ROOT_SUBTYPE)
+        and (iid in needed or _has_children(txn, plan, iid))
+    ]
+    while waiting:
+        iid = waiting.pop()
+        entity = plan.entity_ends.pop(iid, None)
+        if entity is None:
+            continue
+        plan.paths.pop(entity.doc["metadata"]["path"], None)
+        for edge in txn.edges([iid], "in", ("contains",)):
+            relation = plan.relation_ends.get(edge.rid)
+            if relation is not None and relation.doc.get("subtype") == CONTAINS_SUBTYPE:
+                del plan.relation_ends[edge.rid]
+                waiting.append(edge.src)
+
+
+def _has_children(txn: Transaction, plan: Plan, iid: int) -> bool:
+    return any(
+        edge.rid not in plan.relation_ends
+        and (relation := txn.relation(edge.id)) is not None
+        and relation.doc.get("subtype") == CONTAINS_SUBTYPE
+        for edge in txn.edges([iid], "out", ("contains",))
+    )
+
+
+def _refuse_hanging_edges(txn: Transaction, lives: Lives, plan: Plan) -> None:
+    """Refuses while an edge that stays touches an entity that goes."""
+    for iid, entity in plan.entity_ends.items():
+        for edge in txn.edges([iid], "both"):
+            if edge.rid not in plan.relation_ends:
+                born = lives.relation_steps(edge.rid, 0)
+                reason = f'it joins the entity "{entity.id}", which would vanish'
+                raise conflict(txn, "relation", edge.id, _outside(plan, born) or born[-1], reason)
+
+
+def _refuse_loose_ends(txn: Transaction, lives: Lives, plan: Plan, firsts: dict[tuple[int, int], int]) -> None:
+    """Refuses while an end of an edge that comes back is gone, or goes."""
+    for past, _ in plan.relation_past.values():
+        for iid in (past.src, past.dst):
+            alive = iid in plan.entity_past or (iid not in plan.entity_ends and txn.entities_at([iid]))
+            if not alive:
+                step = _outside(plan, lives.entity_steps(iid, past.g0))
+                if step is None:
+                    reason = "an end of it is not there before the generations to undo"
+                    raise conflict(txn, "relation", past.id, past.g0, reason)
+                gone = lives.entity(iid, past.g0)
+                raise conflict(txn, "entity", _name(gone), step, f'the relation "{past.id}" needs it')
