@@ -37,11 +37,13 @@ class Totals:
     relations: int = 0
     failed: int = 0
     failures: list[str] = field(default_factory=list)
+    embedding: bool = False
 
     def take(self, name: str, answer: dict[str, Any], lines_before: int) -> None:
         """Adds the answer of one piece."""
         for count in ("added", "updated", "skipped", "relations"):
             setattr(self, count, getattr(self, count) + int(answer.get(count) or 0))
+        self.embedding = self.embedding or answer.get("embedding") == "pending"
         listed = answer.get("failed") or []
         self.failed += int(answer.get("failedCount") or len(listed))
         for failure in listed:
@@ -85,6 +87,7 @@ class Job:
     help="What to do with ids that exist.",
 )
 @click.option("--import-id", metavar="TEXT", help="A name for this import; made when absent.")
+@click.option("--no-wait", is_flag=True, help="Do not wait until the texts can be found by meaning.")
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -95,6 +98,7 @@ def command(
     default_subtype: str | None,
     mode: str,
     import_id: str | None,
+    no_wait: bool,
 ) -> None:
     """Import PATHS (.md, .txt, .jsonl, .csv, or folders of them) into a brain. Exit 1 when something was not
     imported."""
@@ -103,6 +107,7 @@ def command(
     from engine.clock import SystemClock
     from supervisor.cli.progress import progress
     from supervisor.cli.reach import reach
+    from supervisor.cli.vectors import wait_until_embedded
 
     files, strange = files_under(list(paths))
     given = {"mode": mode, "defaultType": default_type, "defaultSubtype": default_subtype}
@@ -116,6 +121,8 @@ def command(
             with progress(sum(path.stat().st_size for path, _ in files)) as advance:
                 job = Job(brain, import_id or SystemClock().new_id(), options, totals, advance)
                 await import_files(remote, files, job)
+            if totals.embedding and not no_wait:
+                await wait_until_embedded(remote, brain)
 
     trio.run(main)
     ctx.exit(summary(totals))
