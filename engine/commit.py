@@ -159,7 +159,7 @@ class GroupCommit:
         except apsw.Error as error:
             outcome = WriteOutcome(refusal=refusal_of_sqlite(error, "write"))
         except Exception as error:  # the place that turns a crash of a write door into the internal refusal
-            crash = Refusal("InternalError", f"The door {job.door} failed: {type(error).__name__}.")
+            crash = Refusal("InternalError", f"{job.door} failed in a way that is a bug of this server.")
             crash.__cause__ = error
             outcome = WriteOutcome(refusal=crash)
         recorder.undo()

@@ -83,6 +83,8 @@ class Gateway:
         try:
             done = await self._serve(Arrival(peer, call, body, self._trusted or peer.kind in LOCAL_KINDS))
         except Refusal as refusal:
+            if refusal.name == "InternalError" and refusal.__cause__ is not None:
+                self._crashed(call, refusal.__cause__)  # a crash in the writer thread or of the disk
             return self._refused(call, refusal, started), b""
         except trio.Cancelled:
             raise
@@ -179,7 +181,7 @@ class Gateway:
         )
         return Refused(id=call.id, refusal=frame, ms=round((self._clock.monotonic() - started) * 1000, 3))
 
-    def _crashed(self, call: Call, error: Exception) -> None:
+    def _crashed(self, call: Call, error: BaseException) -> None:
         where = traceback.extract_tb(error.__traceback__)[-1:]
         place = f"{where[0].filename}:{where[0].lineno}" if where else None
         self._observer.observe(

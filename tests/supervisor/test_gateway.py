@@ -242,3 +242,28 @@ def test_a_trusted_host_program_is_the_owner_without_a_key(tmp_path: Path) -> No
         assert (await b.answer("counts", secret=None))["generation"] == 0
 
     on_a_bench(tmp_path, scenario, trusted=True)
+
+
+def test_a_crash_in_the_writer_thread_is_logged_with_its_cause(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The caller is told that it is our bug and nothing of ours; the log has the error and its place."""
+    from engine.clock import SystemClock
+    from engine.transaction import Transaction
+    from supervisor.observe import Observation, Observer
+
+    def broken(*_: object, **__: object) -> None:
+        raise KeyError("planted")
+
+    monkeypatch.setattr(Transaction, "add_entity", broken)
+    seen: list[Observation] = []
+    observer = Observer(SystemClock().now_ms)
+    observer.subscribe(seen.append)
+
+    async def scenario(b: Bench) -> None:
+        refusal = await b.refusal("add", body={"type": "concept", "data": "x"})
+        assert refusal["name"] == "InternalError"
+        assert "planted" not in refusal["message"]
+        crash = next(o for o in seen if o.event == "call.crashed")
+        assert crash.fields["error"] == "KeyError"
+        assert "test_gateway.py" in str(crash.fields["at"])
+
+    on_a_bench(tmp_path, scenario, observer=observer)
