@@ -62,6 +62,9 @@ BATCH_FAULTS_MAX = _limit("batchFaults", 20, "items", "A refused batch lists thi
 EMBED_BATCH_TEXTS_MAX = _limit(
     "embedBatchTexts", 1000, "texts", "The embedding lane serves everybody; a longer list is split by its caller."
 )
+EMBED_PASSAGES_MAX = _limit(
+    "embedPassages", 1536, "passages", "A text of a million letters has 1,100; each costs the model some 80 ms."
+)
 ID_BYTES_MAX = _limit("idBytes", 512, "bytes of UTF-8", "An id is a key of several indexes.")
 BRAIN_NAME_CHARS_MAX = _limit("brainNameChars", 64, "characters", "A brain's name is a path segment of every URL.")
 SUBTYPE_CHARS_MAX = _limit("subtypeChars", 256, "characters", "A label, not a text.")
@@ -88,6 +91,15 @@ VFS_SEGMENT_BYTES_MAX = _limit(
 VFS_INLINE_BYTES_MAX = _limit(
     "vfsInlineBytes", 1024 * 1024, "bytes", "A larger file is listed by vfs.readdir without its content."
 )
+VFS_TREE_DEPTH_MAX = _limit(
+    "vfsTreeDepth", 30, "levels", "Each level nests an object in a list, and documents nest 64 levels at most."
+)
+VFS_SUBTREE_NODES_MAX = _limit(
+    "vfsSubtreeNodes", 100_000, "files and folders", "Moving, copying or removing a folder is one commit."
+)
+VFS_APPEND_BYTES_MAX = _limit(
+    "vfsAppendBytes", 64 * 1024 * 1024, "bytes", "An append writes the whole file anew under its new hash."
+)
 AGGREGATES_MAX = _limit("aggregates", 256, "definitions", "Every write is measured by every definition of its brain.")
 AGGREGATE_GROUP_FIELDS_MAX = _limit(
     "aggregateGroupFields", 16, "fields", "A group key is an index entry; more columns than a report has."
@@ -112,6 +124,15 @@ TRAVERSE_DEPTH_MAX = _limit("traverseDepth", 8, "hops", "Eight hops of a small-w
 TRAVERSE_LIMIT_MAX = _limit("traverseLimit", 10_000, "nodes", "A page, not an export.")
 HISTORY_LIMIT_MAX = _limit("historyLimit", 1000, "revisions", "A page of one record's past.")
 CHANGES_LIMIT_MAX = _limit("changesLimit", 1000, "generations", "A page of the log; a follower reads on from `next`.")
+CHANGES_ROWS_MAX = _limit(
+    "changesRows", 20_000, "record changes", "A page of the log ends before this many; the largest import is one."
+)
+DIFF_RECORDS_MAX = _limit(
+    "diffRecords", 100_000, "records", "Each is read twice and its id stands in the answer; a longer span is read in parts."
+)
+COUNTS_PAST_ROWS_MAX = _limit(
+    "countsPast", 1_000_000, "record changes", "Past counts are today's, taken back change by change: some seconds."
+)
 FILTER_DEPTH_MAX = _limit("filterDepth", 16, "levels", "A filter is evaluated recursively for every candidate.")
 FILTER_TESTS_MAX = _limit("filterTests", 256, "tests", "Every test is asked of every candidate.")
 FILTER_LIST_ITEMS_MAX = _limit(

@@ -7,12 +7,13 @@ that changed meanwhile has another content, so that a late vector can never be a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from engine.commit import WriteJob
 from engine.doors.registry import Document, ModelInfo
-from engine.records import PendingContent
+from engine.passages import units_of
+from engine.records import Passage, PendingContent
 
 if TYPE_CHECKING:
     from engine.embed import Embedder
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from engine.view import View
 
 BACKFILL_TEXTS_MAX = 64
-"""Texts of one step: about half a second of the model, so that a caller's text never waits longer behind it."""
+"""Texts, or passages of longer ones, of one step: some seconds of the model at most, mostly half of one."""
 
 BACKFILL_PRINCIPAL = "brainy"
 """In whose name a backfill is committed: the engine's own."""
@@ -32,13 +33,13 @@ def waiting(view: View, after_cid: int = 0, limit: int = BACKFILL_TEXTS_MAX) -> 
     return view.pending_contents(limit, after_cid)
 
 
-def attach_job(pending: Sequence[PendingContent], vectors: Sequence[bytes], model: ModelInfo) -> WriteJob:
-    """The write that adds `vectors` (unit float32, one for each of `pending`); its answer is `{attached}`."""
-    rows = [(content.cid, vector) for content, vector in zip(pending, vectors, strict=True)]
+def attach_job(vectors: Mapping[int, bytes | tuple[Passage, ...]], model: ModelInfo) -> WriteJob:
+    """The write that adds vectors or passages (unit float32) to contents, by cid; its answer is `{attached}`."""
+    rows = list(vectors.items())
 
     def apply(txn: Transaction) -> Document:
         space = txn.space(model.model, model.dimensions, model.space_hash)
-        return {"attached": txn.attach_vectors([(cid, space, vector) for cid, vector in rows])}
+        return {"attached": txn.attach_vectors([(cid, space, found) for cid, found in rows])}
 
     return WriteJob(door="backfill", apply=apply, principal=BACKFILL_PRINCIPAL)
 
@@ -49,8 +50,8 @@ def step(store: Store, embedder: Embedder, limit: int = BACKFILL_TEXTS_MAX) -> i
         pending = waiting(view, limit=limit)
     if not pending:
         return 0
-    vectors = embedder.embed([content.text for content in pending])
-    [outcome] = store.write([attach_job(pending, vectors, embedder)])
+    units = units_of(embedder, pending, limit)
+    [outcome] = store.write([attach_job(units.joined(embedder.embed(units.texts)), embedder)])
     if outcome.refusal is not None:
         raise outcome.refusal
     assert outcome.answer is not None

@@ -23,6 +23,7 @@ from onnxruntime.capi import onnxruntime_pybind11_state as ort_errors
 from tokenizers import Encoding, Tokenizer
 
 from contract.refusals import Refusal
+from engine.passages import Span, cut
 
 TOKENS_MAX = 256
 """Word pieces a text is cut at, its two special ones included; what the model was trained with."""
@@ -194,6 +195,13 @@ class Embedder:
                 known[key] = Embedded(vector.astype("<f4").tobytes(), count)
         self._remember({key: known[key] for key in fresh})
         return [known[key] for key in keys]
+
+    def spans(self, text: str) -> list[Span]:
+        """Gives the passages in which a text is read, in code points, half-open; one when it is not over 256 word
+        pieces.
+        """
+        encoding = self._tokenizer.encode(text, add_special_tokens=False)
+        return cut(encoding.offsets, encoding.word_ids, len(text), TOKENS_MAX - self._special_count)
 
     def count_tokens(self, text: str) -> int:
         """Gives the length of a text in word pieces, the special ones included; above 256 its end is not embedded."""

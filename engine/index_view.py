@@ -260,16 +260,12 @@ class IndexView:
 
     def cosines(self, space: int | None, query: Matrix, vers: Ints) -> tuple[Floats, Mask]:
         """Gives the cosine of a unit query with each version's vector in a space, float32, and which have one at all.
-        The cosine is 0 where there is none. No space means no vectors.
+        A text of several passages has the cosine of the best. It is 0 where there is none. No space means no vectors.
         """
-        cosine = np.zeros(len(vers), dtype=np.float32)
         stored = None if space is None else self._state.spaces.get(space)
         if stored is None:
-            return cosine, np.zeros(len(vers), dtype=bool)
-        rows = stored.rows_of(self.cids(vers))
-        known = rows >= 0
-        cosine[known] = stored.products(query, rows[known])
-        return cosine, known
+            return np.zeros(len(vers), dtype=np.float32), np.zeros(len(vers), dtype=bool)
+        return stored.nearest(query, self.cids(vers))
 
     def pending_count(self, space: int | None, vers: Ints) -> int:
         """Gives how many of these versions have a text and no vector in a space (in any, when it is None)."""

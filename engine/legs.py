@@ -11,8 +11,8 @@ import numpy as np
 from contract.doors.queries import FindParams
 from contract.refusals import Refusal
 from engine.doors.registry import CallContext
-from engine.records import Space
-from engine.segments.vectors import Matrix, unit_of_bytes
+from engine.records import Entity, Space
+from engine.segments.vectors import Matrix, unit, unit_of_bytes
 
 if TYPE_CHECKING:
     from engine.view import View
@@ -86,6 +86,18 @@ def given(view: View, call: CallContext, vector: bytes) -> Meaning:
             details={"expected": width, "actual": len(vector) // 4},
         )
     return Meaning(unit_of_bytes([vector], len(vector) // 4)[0], space)
+
+
+def about(view: View, entity: Entity) -> Matrix | None:
+    """Gives the direction of what an entity is about: its vector, or the mean of its passages; None without one."""
+    stored = [passage.vector for passage in view.passages(entity.cid)]
+    if not stored:
+        vector = view.vector(entity.cid)
+        stored = [] if vector is None else [vector]
+    if not stored:
+        return None
+    rows = unit_of_bytes(stored, len(stored[0]) // 4)
+    return np.asarray(rows[0] if len(rows) == 1 else unit(rows.mean(axis=0)))
 
 
 def current_space(view: View, call: CallContext) -> tuple[int | None, int | None]:

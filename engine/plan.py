@@ -21,7 +21,7 @@ from contract.vector import Vector
 from engine.doors.registry import CallContext, Document
 from engine.fuse import MEANING_SHARE, Mix, fused, scaled
 from engine.index_view import PUBLIC, IndexView, Ints, Scope
-from engine.legs import Legs, Meaning, clamp, current_space, given, leg_reports, legs_of, model_unavailable
+from engine.legs import Legs, Meaning, about, clamp, current_space, given, leg_reports, legs_of, model_unavailable
 from engine.records import Entity
 from engine.segments.vectors import unit_of_bytes
 from engine.tokens import query_words
@@ -254,15 +254,15 @@ def _anchor(view: View, params: SimilarParams, call: CallContext) -> tuple[Meani
     if entity is None:
         raise Refusal("EntityNotFoundError", f'There is no entity "{to}" at generation {view.generation}.')
     space = current_space(view, call)[0]
-    stored = view.vector(entity.cid) if space is not None else None
-    if space is None or stored is None or not view.index.with_vector(space, np.array([entity.ver])).any():
+    near = about(view, entity) if space is not None else None
+    if space is None or near is None or not view.index.with_vector(space, np.array([entity.ver])).any():
         raise Refusal(
             "SemanticLegUnavailableError",
             f'The entity "{to}" has no vector in the space that this brain searches, so nothing can be near to it.',
             cure="Wait until its text is embedded, give it a `vector`, or name a `{text}` to be near to.",
             details={"id": to},
         )
-    return Meaning(unit_of_bytes([stored], len(stored) // 4)[0], space), entity
+    return Meaning(near, space), entity
 
 
 def _warnings(params: FindParams, legs: Legs, call: CallContext) -> Sequence[str]:

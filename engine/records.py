@@ -54,17 +54,27 @@ class Relation(msgspec.Struct, frozen=True, gc=False):
     doc: Document
 
 
+class Passage(msgspec.Struct, frozen=True, gc=False):
+    """A stretch of a text, in code points, half-open, and its vector (little-endian float32)."""
+
+    start: int
+    end: int
+    vector: bytes
+
+
 class Content(msgspec.Struct, frozen=True, gc=False):
     """What an entity is found by: its searchable text and its vector (little-endian float32).
 
     `space` names the vector's space (`Transaction.space`) and must be given with a vector. `pending` says that the text
-    waits for the model; a content with a vector is never pending. Neither text nor vector: give None instead.
+    waits for the model; a content with a vector is never pending. A text that is longer than the model reads at a time
+    has `passages` (two or more, in their order) in the place of a vector. Neither text nor vector: give None instead.
     """
 
     text: str | None
     vector: bytes | None = None
     space: int | None = None
     pending: bool = False
+    passages: tuple[Passage, ...] = ()
 
 
 class Space(msgspec.Struct, frozen=True):

@@ -12,7 +12,7 @@ from contract.refusals import Refusal
 from engine.aggregates.definition import Definition
 from engine.blobs import INLINE_BYTES_MAX
 from engine.disk import refusal_of
-from engine.records import KEEP, Commit, Content, CountRow, Document, Entity, Keep, Relation, SegmentRow
+from engine.records import KEEP, Commit, Content, CountRow, Document, Entity, Keep, Passage, Relation, SegmentRow
 from engine.sqlite.lives import Lives
 from engine.sqlite.recorder import Recorder
 from engine.sqlite.rows import ADD, REMOVE, UPDATE, encode_doc
@@ -98,10 +98,10 @@ class Transaction(View):
         self._recorder.settle_log()
         return super().commit(generation, changes=changes)
 
-    def changes(self, after: int, limit: int = 100) -> list[Commit]:
+    def changes(self, after: int, limit: int = 100, changes_max: int | None = None) -> list[Commit]:
         """See `View.changes`."""
         self._recorder.settle_log()
-        return super().changes(after, limit)
+        return super().changes(after, limit, changes_max)
 
     def resolve(self, at_ms: int) -> int:
         """See `View.resolve`."""
@@ -270,16 +270,17 @@ class Transaction(View):
     def _current_rows(self, after_iid: int, limit: int) -> list[tuple[int, Document]]:
         return [(entity.iid, entity.doc) for entity in self.scan(after_iid, limit)]
 
-    def attach_vectors(self, vectors: Sequence[tuple[int, int, bytes]]) -> int:
-        """Add (cid, space, float32 bytes) to contents that wait for them; how many were taken.
+    def attach_vectors(self, vectors: Sequence[tuple[int, int, bytes | Sequence[Passage]]]) -> int:
+        """Add (cid, space, float32 bytes or passages) to contents that wait for them; how many were taken.
 
         A content that already has a vector of that space, or that does not exist, is passed over.
         """
         widths = {space.space: 4 * space.dimensions for space in self.spaces()}
-        for _, space, vector in vectors:
-            if len(vector) != widths.get(space):
-                message = f"A vector of {len(vector) // 4} numbers is not of space {space}."
-                raise Refusal("VectorDimensionError", message)
+        for _, space, given in vectors:
+            for vector in [given] if isinstance(given, bytes) else [passage.vector for passage in given]:
+                if len(vector) != widths.get(space):
+                    message = f"A vector of {len(vector) // 4} numbers is not of space {space}."
+                    raise Refusal("VectorDimensionError", message)
         return sum(self._recorder.attach_vector(*each) for each in vectors)
 
     def forget_segments(self, names: Sequence[str]) -> None:

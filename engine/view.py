@@ -9,17 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from contract.refusals import Refusal
 from engine.aggregates import tables
 from engine.aggregates.state import GroupRow
 from engine.aggregates.tables import Stored
 from engine.blobs import BlobFolder
 from engine.records import (
     Commit,
+    Content,
     CountRow,
     Direction,
     Document,
     Edge,
     Entity,
+    Passage,
     PendingContent,
     Relation,
     RelationPage,
@@ -28,7 +31,7 @@ from engine.records import (
     Space,
 )
 from engine.sqlite import definitions, entities, files, log, relations
-from engine.sqlite.rows import VERB_NUMBERS
+from engine.sqlite.rows import ENTITY, VERB_NUMBERS
 from engine.sqlite.scope import LIVE, Scope
 
 if TYPE_CHECKING:
@@ -114,8 +117,16 @@ class View:
         return entities.text(self._scope, cid)
 
     def vector(self, cid: int) -> bytes | None:
-        """The vector of a content (little-endian float32), or None while it has none."""
+        """The vector of a content (little-endian float32), of its first passage when it has several; or None."""
         return entities.vector(self._scope, cid)
+
+    def passages(self, cid: int) -> list[Passage]:
+        """The passages of a content with their vectors, in their order; none when it has one vector or waits."""
+        return entities.passages(self._scope, cid)
+
+    def content(self, cid: int) -> Content | None:
+        """A content as it could be given to another entity: text, vector or passages with their space."""
+        return entities.content(self._scope, cid)
 
     def vectors(self, cids: Sequence[int]) -> dict[int, bytes]:
         """The vectors of these contents; those without one are absent."""
@@ -141,6 +152,12 @@ class View:
         """The relation of this id, or None when there is none at this generation."""
         return relations.by_id(self._scope, relation_id)
 
+    def relations_at(self, rids: Sequence[int]) -> dict[int, Relation]:
+        """The relations of these rids that are alive at this generation."""
+        scope = self._scope
+        found = {rid: relations.by_rid(scope, rid) for rid in rids}
+        return {rid: relation for rid, relation in found.items() if relation is not None}
+
     def relation_between(self, src: int, dst: int, type_: str, subtype: str | None) -> Relation | None:
         """The one relation from `src` to `dst` (iids) of this type and subtype; None matches no subtype."""
         return relations.between(self._scope, src, dst, VERB_NUMBERS[type_], subtype)
@@ -158,6 +175,12 @@ class View:
         Answered from the adjacency indexes alone. Visibility is not looked at: callers drop internal types themselves.
         """
         return relations.edges(self._scope, frontier, direction, types)
+
+    def relations_at(self, rids: Sequence[int]) -> dict[int, Relation]:
+        """The relations of these rids that are alive at this generation."""
+        scope = self._scope
+        found = {rid: relations.by_rid(scope, rid) for rid in rids}
+        return {rid: relation for rid, relation in found.items() if relation is not None}
 
     def scan_relations(self, after_rid: int = 0, limit: int = 256) -> list[Relation]:
         """The next relations in insertion order; continue after the last one's rid. At most `limit` rows."""
@@ -229,6 +252,49 @@ class View:
         """The revisions of an id, newest first, up to this view's generation and below generation `before`."""
         return entities.history(self._scope, entity_id, limit, before or LIVE)
 
-    def changes(self, after: int, limit: int = 100) -> list[Commit]:
-        """At most `limit` commits above generation `after`, ascending, with their changes; none is split."""
-        return log.changes(self._scope, after, limit)
+    def changes(self, after: int, limit: int = 100, changes_max: int | None = None) -> list[Commit]:
+        """At most `limit` commits above generation `after`, ascending, with their changes; none is split.
+
+        `changes_max` bounds the changes of all of them together; the first commit is given whatever it has.
+        """
+        return log.changes(self._scope, after, limit, changes_max)
+
+    def touched(self, after: int, limit: int) -> tuple[list[int], list[int]]:
+        """The iids and the rids that commits above generation `after` touched, ascending; at most `limit` together."""
+        pairs = log.touched(self._scope, after, limit)
+        return [key for kind, key in pairs if kind == ENTITY], [key for kind, key in pairs if kind != ENTITY]
+
+    def changes_after(self, limit: int) -> int:
+        """How many row changes lie between this generation and the newest, counted up to `limit`: the cost of counting
+        the past."""
+        return 0 if self._scope.live else log.changes_after(self._scope, self.generation, limit)
+
+    @property
+    def floor(self) -> int:
+        """The oldest generation that history keeps."""
+        return log.floor(self._scope)
+
+    def earlier(self, generation: int) -> "View":
+        """The same brain in the same read transaction at an earlier generation; valid as long as this view.
+
+        GenerationNotRetainedError under the floor, GenerationInFutureError above this view's own generation.
+        """
+        if generation > self.generation:
+            raise in_future(generation, self.generation)
+        if generation < self.floor:
+            raise not_retained(generation, self.floor)
+        scope = self._scope
+        live = scope.live and generation == self.generation
+        return View(Scope(scope.connection, generation, live), generation, self._context)
+
+
+def in_future(generation: int, head: int) -> Refusal:
+    """The refusal of a generation that has not been made."""
+    message = f"Generation {generation} lies ahead of the brain's head, {head}."
+    return Refusal("GenerationInFutureError", message, details={"generation": generation, "head": head})
+
+
+def not_retained(generation: int, floor: int) -> Refusal:
+    """The refusal of a generation that history has let go."""
+    message = f"Generation {generation} is older than the history that is kept, which begins at {floor}."
+    return Refusal("GenerationNotRetainedError", message, details={"generation": generation, "oldestKept": floor})

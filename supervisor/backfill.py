@@ -14,13 +14,17 @@ import trio
 from contract.refusals import Refusal
 from engine.backfill import attach_job, waiting
 from engine.commit import WriteOutcome
-from engine.records import PendingContent
+from engine.passages import Units, units_of
+from engine.records import Passage, PendingContent
 from supervisor.embedding import EmbedLane, Urgency
 from supervisor.observe import Level, Observer, surviving
 from supervisor.pool import Slot
 
 TEXTS_A_STEP = 16
-"""A caller's text waits behind one step at most: some 0.1 to 0.3 s of the model."""
+"""A caller's text waits behind one turn at most: some 0.1 to 0.3 s of the model, of long passages 1.3 s."""
+UNITS_A_STEP_MAX = 64
+"""Passages of one commit; a longer text is a commit of its own."""
+Vectors = Mapping[int, bytes | tuple[Passage, ...]]
 GATHER_S = 0.1
 """Writes come in crowds; one look serves them all."""
 NO_MODEL = "EmbeddingModelUnavailableError"
@@ -63,11 +67,9 @@ class Backfill:
 
     async def _step(self, slot: Slot) -> bool:
         """One step; False when the brain is done for now: nothing waits, no model, no writer, or a failed step."""
-        if not slot.serves(writing=True):
-            return False
-        slot.pins += 1
         try:
-            return await self._attach(slot)
+            units = await self._look(slot)
+            return units is not None and await self._attach(slot, await self._vectors(units))
         except Refusal as refusal:
             if refusal.name == NO_MODEL:
                 return False
@@ -75,26 +77,50 @@ class Backfill:
                 "backfill.stopped", Level.WARN, brain=slot.name, refusal=refusal.name, reason=refusal.message
             )
             return False
+
+    async def _look(self, slot: Slot) -> Units | None:
+        """What waits, cut into passages; None when nothing does. A brain is held while it is looked at only: a long
+        text takes the model half a minute, and nobody should wait so long to close a brain."""
+        if not slot.serves(writing=True):
+            return None
+        slot.pins += 1
+        try:
+            store = slot.open_store()
+
+            def look() -> list[PendingContent]:
+                with store.view() as view:
+                    return list(waiting(view, limit=TEXTS_A_STEP))
+
+            pending = await trio.to_thread.run_sync(look)
         finally:
             slot.unpin()
-
-    async def _attach(self, slot: Slot) -> bool:
-        store, lane = slot.open_store(), slot.lane
-        assert lane is not None, "a slot that serves writes has its lane"
-
-        def look() -> list[PendingContent]:
-            with store.view() as view:
-                return list(waiting(view, limit=TEXTS_A_STEP))
-
-        pending = await trio.to_thread.run_sync(look)
         if not pending:
-            return False
-        texts = [content.text for content in pending]
-        ran = await self._embed.run(lambda embedder: embedder.embed(texts), Urgency.BACKFILL)
+            return None
+        ran = await self._embed.run(lambda model: units_of(model, pending, UNITS_A_STEP_MAX), Urgency.BACKFILL)
+        units: Units = ran.outcome
+        return units
+
+    async def _vectors(self, units: Units) -> Vectors:
+        vectors: list[bytes] = []
+        for start in range(0, len(units.texts), TEXTS_A_STEP):
+            turn = units.texts[start : start + TEXTS_A_STEP]
+            ran = await self._embed.run(lambda model, turn=turn: model.embed(turn), Urgency.BACKFILL)  # type: ignore[misc]  # bound now
+            vectors += ran.outcome
+        return units.joined(vectors)
+
+    async def _attach(self, slot: Slot, vectors: Vectors) -> bool:
+        """Commits vectors to a brain that is still open for writing; what changed meanwhile is passed over there."""
         model = self._embed.info
         assert model is not None, "a lane that has embedded has its model"
-        job = attach_job(pending, ran.outcome, model)
-        outcome: WriteOutcome = (await lane.write(job, sum(map(len, ran.outcome)))).outcome
+        if not slot.serves(writing=True):
+            return False
+        slot.pins += 1
+        try:
+            assert slot.lane is not None, "a slot that serves writes has its lane"
+            size_bytes = 4 * model.dimensions * sum(1 if isinstance(v, bytes) else len(v) for v in vectors.values())
+            outcome: WriteOutcome = (await slot.lane.write(attach_job(vectors, model), size_bytes)).outcome
+        finally:
+            slot.unpin()
         if outcome.refusal is not None:
             raise outcome.refusal
         return True

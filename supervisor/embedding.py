@@ -18,6 +18,8 @@ import trio
 
 from contract.refusals import Refusal
 from engine.doors.registry import Embedded
+from engine.passages import embed_stored
+from engine.records import Passage
 from supervisor.lanes import Ran, overloaded
 from supervisor.observe import Level, Observer
 
@@ -110,26 +112,36 @@ class EmbedLane:
             return None
         return "the model is loading" if self.absence is None else self.absence.message
 
-    async def embedded(self, texts: Sequence[str], wait_s: float) -> Embedded:
+    async def embedded(self, texts: Sequence[str], wait_s: float, *, stored: bool = False) -> Embedded:
         """The vectors of the texts, waiting at most `wait_s` for the model to load and for its turn; never a
-        refusal."""
+        refusal. Of texts that will be `stored` longer ones come as passages, and the longest not at all."""
         wanted = list(dict.fromkeys(texts))
         if not wanted:
             return self.outlook()
         if len(wanted) > WAITED_TEXTS_MAX:
             return replace(self.outlook(), served=False, reason=f"{len(wanted)} texts at once are left to the backfill")
         vectors: dict[str, bytes] = {}
+        passages: dict[str, tuple[Passage, ...]] = {}
+
+        def embed(model: Embedder, turn: list[str]) -> None:
+            if stored:
+                short, long = embed_stored(model, turn)
+                vectors.update(short)
+                passages.update(long)
+            else:
+                vectors.update(zip(turn, model.embed(turn), strict=True))
+
         with trio.move_on_after(wait_s):
             try:
                 for start in range(0, len(wanted), TURN_TEXTS_MAX):
                     turn = wanted[start : start + TURN_TEXTS_MAX]
-                    ran = await self.run(lambda model, turn=turn: model.embed(turn))  # type: ignore[misc]  # bound now
-                    vectors.update(zip(turn, ran.outcome, strict=True))
+                    await self.run(lambda model, turn=turn: embed(model, turn))  # type: ignore[misc]  # bound now
             except Refusal as refusal:
-                return Embedded(vectors, served=False, reason=refusal.message, expected=self.outlook().expected)
-            return Embedded(vectors, served=True, expected=True)
+                return Embedded(dict(vectors), dict(passages), False, refusal.message, expected=self.outlook().expected)
+            return Embedded(vectors, passages, served=True, expected=True)
         reason = self.reason or f"the model did not answer within {int(wait_s * 1000)} ms"
-        return Embedded(vectors, served=False, reason=reason, expected=self.outlook().expected)
+        # The model's thread may still be in its last turn: what it adds then is nobody's.
+        return Embedded(dict(vectors), dict(passages), False, reason, expected=self.outlook().expected)
 
     def outlook(self) -> Embedded:
         """What a call is told that had nothing embedded: whether the model serves, or will."""

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from engine.clock import SystemClock
+from engine.records import Passage
 
 Document = dict[str, Any]
 """An answer: the door's document without `_meta`; vectors in it are `contract.codec.Vector`."""
@@ -50,7 +51,8 @@ class Kind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Embedded:
-    """Texts that were embedded for this call: float32 little-endian unit vectors by text.
+    """Texts that were embedded for this call: float32 little-endian unit vectors by text, or the passages of a text
+    that is longer than the model reads at a time.
 
     `served` is False when the model is absent, loading, or was not waited for; `reason` then says which, and `expected`
     whether a model is on its way, so that a backfill will follow. A text that is missing from `vectors` although
@@ -58,6 +60,7 @@ class Embedded:
     """
 
     vectors: Mapping[str, bytes] = field(default_factory=dict)
+    passages: Mapping[str, tuple[Passage, ...]] = field(default_factory=dict)
     served: bool = False
     reason: str | None = None
     expected: bool = False
@@ -112,7 +115,8 @@ class CallContext:
 class EngineDoor:
     """One door as the engine serves it; `name` is the contract's full name (`vfs.readFile`).
 
-    `frees` marks a write that only removes: it may use the reserve that a nearly full disk keeps.
+    `frees` marks a write that only removes: it may use the reserve that a nearly full disk keeps. `writing` marks a door
+    of MECHANICS that needs the brain open for writing; its parameters hold the idempotency key, however it came.
     """
 
     name: str
@@ -121,6 +125,7 @@ class EngineDoor:
     run: Run
     texts: Texts | None = None
     frees: bool = False
+    writing: bool = False
 
 
 _DOORS: dict[str, EngineDoor] = {}
@@ -132,11 +137,11 @@ def registered() -> Mapping[str, EngineDoor]:
 
 
 def _declare(
-    name: str, kind: Kind, lane: Lane, texts: Texts | None = None, *, frees: bool = False
+    name: str, kind: Kind, lane: Lane, texts: Texts | None = None, *, frees: bool = False, writing: bool = False
 ) -> Callable[[_F], _F]:
     def keep(run: _F) -> _F:
         assert name not in _DOORS, f"door {name} is declared twice"
-        _DOORS[name] = EngineDoor(name, kind, lane, run, texts, frees)
+        _DOORS[name] = EngineDoor(name, kind, lane, run, texts, frees, writing)
         return run
 
     return keep
@@ -153,9 +158,9 @@ def writes(name: str, *, texts: Texts | None = None, frees: bool = False) -> Cal
     return _declare(name, Kind.WRITE, Lane.WRITE, texts, frees=frees)
 
 
-def mechanics(name: str) -> Callable[[_F], _F]:
-    """Declares a door of the store as a whole."""
-    return _declare(name, Kind.MECHANICS, Lane.MECHANICS)
+def mechanics(name: str, *, writing: bool = False) -> Callable[[_F], _F]:
+    """Declares a door of the store as a whole; `writing` when it commits jobs of its own."""
+    return _declare(name, Kind.MECHANICS, Lane.MECHANICS, writing=writing)
 
 
 def models(name: str) -> Callable[[_F], _F]:

@@ -83,15 +83,16 @@ def content_of(txn: Transaction, call: CallContext, text: str | None, given: Vec
     if text is None:
         return None
     vector = call.embedded.vectors.get(text)
-    if vector is None or call.embedder_info is None:
+    passages = call.embedded.passages.get(text, ())
+    if (vector is None and not passages) or call.embedder_info is None:
         return Content(text, pending=True)
-    return Content(text, vector, model_space(txn, call))
+    return Content(text, vector, model_space(txn, call), passages=passages)
 
 
 def embedding_state(content: Content | None, call: CallContext) -> str:
     """The receipt's word: `done`, `pending` (its vector will come), or `none` (no text, or no model to come)."""
     if content is None:
         return "none"
-    if content.vector is not None:
+    if content.vector is not None or content.passages:
         return "done"
     return "pending" if call.embedder_info is not None or call.embedded.expected else "none"

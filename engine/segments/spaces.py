@@ -1,7 +1,8 @@
 """The vectors of one space while the brain is open: sealed blocks, a growing tail, and where each content's row is.
 
 Rows are numbered in the order of arrival; sealing and merging keep the order, so a row's number never changes. A
-content keeps its first vector of a space.
+content keeps the vectors of a space that came first, together: the passages of its text, or the one vector that it
+has.
 """
 
 from __future__ import annotations
@@ -30,12 +31,15 @@ _Number = TypeVar("_Number", bound=np.generic)
 
 @dataclass(frozen=True, slots=True)
 class SpaceRows:
-    """The rows of one space at one moment; `row_of_cid` may know later rows, which are not part of it."""
+    """The rows of one space at one moment: `row_of_cid` is a content's first row, `run_of_cid` how many follow one
+    another from it. Both may know later rows, which are not part of it.
+    """
 
     dimensions: int
     blocks: tuple[Block, ...]
     tail: Block
     row_of_cid: Ints
+    run_of_cid: Ints
 
     @property
     def count(self) -> int:
@@ -47,6 +51,22 @@ class SpaceRows:
         known = np.minimum(cids, len(self.row_of_cid) - 1)
         rows = np.where(known == cids, self.row_of_cid[known], -1)
         return np.where(rows < self.count, rows, -1)
+
+    def nearest(self, query: Matrix, cids: Ints) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+        """Gives the highest inner product of a unit vector with the rows of each content, float32, and which contents
+        have any; 0 where there is none.
+        """
+        found = np.zeros(len(cids), dtype=np.float32)
+        rows = self.rows_of(cids)
+        known = rows >= 0
+        firsts, runs = rows[known], self.run_of_cid[cids[known]]
+        if len(firsts) == int(runs.sum()):
+            found[known] = self.products(query, firsts)
+            return found, known
+        starts = np.cumsum(runs) - runs
+        every = np.arange(int(runs.sum())) - np.repeat(starts - firsts, runs)
+        found[known] = np.maximum.reduceat(self.products(query, every), starts)
+        return found, known
 
     def row(self, row: int) -> Matrix:
         """The unit vector of a row."""
@@ -82,10 +102,11 @@ class GrowingSpace:
         self._cids = np.empty(0, np.int64)
         self._rows = np.empty((0, dimensions), np.float32)
         self._row_of_cid = np.full(1024, -1, dtype=np.int64)
+        self._run_of_cid = np.zeros(1024, dtype=np.int64)
         self.tail_count = 0
 
     def add(self, cids: Sequence[int], rows: Matrix) -> None:
-        """Takes unit vectors, one a content."""
+        """Takes unit vectors; those of one content follow one another."""
         start, end = self.tail_count, self.tail_count + len(cids)
         if end > len(self._cids):
             capacity = max(64, 2 * end)
@@ -96,7 +117,9 @@ class GrowingSpace:
         self._reserve(max(cids))
         for row, cid in enumerate(cids, self._sealed_count + start):
             if self._row_of_cid[cid] < 0:
-                self._row_of_cid[cid] = row
+                self._row_of_cid[cid], self._run_of_cid[cid] = row, 1
+            elif self._row_of_cid[cid] + self._run_of_cid[cid] == row:
+                self._run_of_cid[cid] += 1
         self.tail_count = end
 
     def load(self, block: Block) -> None:
@@ -104,12 +127,22 @@ class GrowingSpace:
         assert not self.tail_count, "blocks are loaded before anything arrives"
         if len(block):
             self._reserve(int(block.cids.max()))
-            fresh = self._row_of_cid[block.cids] < 0
-            # Backwards, so that of two rows of one content the first stays.
-            rows = np.arange(self._sealed_count, self._sealed_count + len(block))[fresh]
-            self._row_of_cid[block.cids[fresh][::-1]] = rows[::-1]
+            self._load_runs(block.cids)
         self._blocks += (block,)
         self._sealed_count += len(block)
+
+    def _load_runs(self, cids: Ints) -> None:
+        """Notes where the rows of a block belong, a run at a time; a run may begin in the block before."""
+        starts = np.concatenate(([0], np.flatnonzero(np.diff(cids)) + 1))
+        lengths = np.diff(np.concatenate((starts, [len(cids)])))
+        owners, rows = cids[starts], starts + self._sealed_count
+        first = int(owners[0])
+        if self._row_of_cid[first] >= 0 and self._row_of_cid[first] + self._run_of_cid[first] == rows[0]:
+            self._run_of_cid[first] += lengths[0]
+        fresh = self._row_of_cid[owners] < 0
+        # Backwards, so that of two runs of one content the first stays.
+        self._row_of_cid[owners[fresh][::-1]] = rows[fresh][::-1]
+        self._run_of_cid[owners[fresh][::-1]] = lengths[fresh][::-1]
 
     def seal(self, block: Block) -> None:
         """Replaces the first rows of the tail by the block that was made of them."""
@@ -128,18 +161,20 @@ class GrowingSpace:
     def snapshot(self) -> SpaceRows:
         """The rows as they are now."""
         tail = Block(self._cids[: self.tail_count], self._rows[: self.tail_count])
-        return SpaceRows(self.dimensions, self._blocks, tail, self._row_of_cid)
+        return SpaceRows(self.dimensions, self._blocks, tail, self._row_of_cid, self._run_of_cid)
 
     def _reserve(self, cid: int) -> None:
         size = len(self._row_of_cid)
         if cid >= size:
             grown = np.full(max(2 * size, cid + 1), -1, dtype=np.int64)
             grown[:size] = self._row_of_cid
-            self._row_of_cid = grown
+            runs = np.zeros(len(grown), dtype=np.int64)
+            runs[:size] = self._run_of_cid
+            self._row_of_cid, self._run_of_cid = grown, runs
 
     def footprint_bytes(self) -> int:
         """Bytes held in memory, mapped blocks left out."""
-        return self._cids.nbytes + self._rows.nbytes + self._row_of_cid.nbytes
+        return self._cids.nbytes + self._rows.nbytes + self._row_of_cid.nbytes + self._run_of_cid.nbytes
 
 
 def _grown(array: NDArray[_Number], count: int, capacity: int) -> NDArray[_Number]:

@@ -3,7 +3,7 @@
 from typing import Final
 
 from contract.refusals import Refusal
-from engine.records import FOREVER, Entity, PendingContent, Revision, Space
+from engine.records import FOREVER, Content, Entity, Passage, PendingContent, Revision, Space
 from engine.sqlite.rows import corrupt, entity_of, is_small_intact
 from engine.sqlite.scope import Scope
 
@@ -125,6 +125,46 @@ def vector(scope: Scope, cid: int) -> bytes | None:
         "SELECT v.vid,v.cid,v.space,v.crc,v.v FROM content c JOIN vec v ON v.vid=c.vid WHERE c.cid=?", (cid,)
     )
     return None if row is None else vector_of_row(row, cid)
+
+
+def passages(scope: Scope, cid: int) -> list[Passage]:
+    """See `View.passages`."""
+    run = _run(scope, cid)
+    if len(run) < 2:  # a store of an older format may have no table of passages: it has none of these either
+        return []
+    found: list[Passage] = []
+    for row in run:
+        place = scope.row("SELECT lo,hi,crc FROM passage WHERE vid=?", (row[0],))
+        if place is None or not is_small_intact((row[0], place[0], place[1], 0), b"", place[2]):
+            raise corrupt("passage", cid, {"vid": row[0]})
+        found.append(Passage(place[0], place[1], vector_of_row(row, cid)))
+    return found
+
+
+def content(scope: Scope, cid: int) -> Content | None:
+    """See `View.content`."""
+    row = scope.row("SELECT cid,iid,src,vid,crc,text FROM content WHERE cid=?", (cid,))
+    if row is None:
+        return None
+    text, run = text_of_content(scope, row), _run(scope, cid)
+    if not run:
+        return Content(text, pending=True)
+    if len(run) == 1:
+        return Content(text, vector_of_row(run[0], cid), run[0][2])
+    return Content(text, space=run[0][2], passages=tuple(passages(scope, cid)))
+
+
+def _run(scope: Scope, cid: int) -> list[tuple[int, int, int, int, bytes]]:
+    """The rows of the newest vectors of a content: they follow one another from the one that the content names."""
+    first = scope.row("SELECT vid FROM content WHERE cid=?", (cid,))
+    if first is None or not first[0]:
+        return []
+    run: list[tuple[int, int, int, int, bytes]] = []
+    for row in scope.each("SELECT vid,cid,space,crc,v FROM vec WHERE vid>=? ORDER BY vid", (first[0],)):
+        if row[1:3] != (cid, run[0][2] if run else row[2]):
+            break
+        run.append(row)
+    return run
 
 
 def vector_of_row(row: tuple[int, int, int, int, bytes], cid: int) -> bytes:

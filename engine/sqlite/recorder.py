@@ -1,8 +1,9 @@
 """The write statements of a job: entities, contents, relations, paths and definitions, and their closed past."""
 
+from collections.abc import Sequence
 from typing import Any, Final
 
-from engine.records import FOREVER, NO_CONTENT, Content, Document, Entity, Relation
+from engine.records import FOREVER, NO_CONTENT, Content, Document, Entity, Passage, Relation
 from engine.sqlite import definitions
 from engine.sqlite.files import path_crc
 from engine.sqlite.held import GroupRows
@@ -95,6 +96,9 @@ class Recorder(GroupRows):
         if content.vector is not None:
             assert content.space is not None, "a vector is given with its space"
             vid = self.add_vector(cid, content.space, content.vector)
+        elif content.passages:
+            assert content.space is not None, "passages are given with their space"
+            vid = self.add_passages(cid, content.space, content.passages)
         state = 2 if vid else 1 if content.pending and content.text is not None else 0
         crc = small_crc((cid, iid, source, 0), (own or "").encode())
         self._held["content"].append((cid, iid, state, source, vid, crc, own))
@@ -108,6 +112,16 @@ class Recorder(GroupRows):
         self._held["vec"].append((vid, cid, space, small_crc((vid, cid, space, 0), vector), vector))
         self.vectors.append((cid, space, vector))
         return vid
+
+    def add_passages(self, cid: int, space: int, passages: Sequence[Passage]) -> int:
+        """The vid of the first of the vectors of `cid`, which follow one another; what belongs to one is one run."""
+        first = self.numbers.vid + 1
+        self.touch()
+        for passage in passages:
+            vid = self.add_vector(cid, space, passage.vector)
+            crc = small_crc((vid, passage.start, passage.end, 0), b"")
+            self.connection.execute("INSERT INTO passage VALUES(?,?,?,?)", (vid, passage.start, passage.end, crc))
+        return first
 
     def drop_content(self, cid: int) -> None:
         """The content has no current version any more: nothing waits for its vector."""
@@ -123,14 +137,17 @@ class Recorder(GroupRows):
             self.touch()
             self.connection.execute("UPDATE content SET state=1 WHERE cid=? AND state=0 AND vid=0 AND src>0", (cid,))
 
-    def attach_vector(self, cid: int, space: int, vector: bytes) -> bool:
-        """Give a content its vector of a space; False when it has one, or waits for none."""
+    def attach_vector(self, cid: int, space: int, vectors: bytes | Sequence[Passage]) -> bool:
+        """Give a content its vector or its passages of a space; False when it has one, or waits for none."""
         self.settle()
         sql = "SELECT c.state, v.space FROM content c LEFT JOIN vec v ON v.vid=c.vid WHERE c.cid=?"
         row = self.connection.execute(sql, (cid,)).fetchone()
         if row is None or row[0] == 0 or row[1] == space:
             return False
-        vid = self.add_vector(cid, space, vector)
+        if isinstance(vectors, bytes):
+            vid = self.add_vector(cid, space, vectors)
+        else:
+            vid = self.add_passages(cid, space, vectors)
         self.touch()
         self.connection.execute("UPDATE content SET vid=?, state=2 WHERE cid=?", (vid, cid))
         return True

@@ -16,8 +16,8 @@ APPLICATION_ID: Final = 0x42524E59  # "BRNY"
 FORMAT: Final = 2
 """The layout of the database, kept in `user_version`; a higher one is refused by name.
 
-2: definitions and aggregates. A program of format 1 would write past them, so it may not. A store of format 1 is read
-as it is, and brought to 2 when a writer opens it.
+2: definitions, aggregates and passages. A program of format 1 would write past them, so it may not. A store of format 1
+is read as it is, and brought to 2 when a writer opens it.
 """
 
 PAGE_BYTES: Final = 8_192
@@ -36,6 +36,9 @@ ADDED: Final[tuple[str, ...]] = (
         g0 INTEGER NOT NULL, g1 INTEGER NOT NULL, doc BLOB NOT NULL, crc INTEGER NOT NULL)""",
     "CREATE INDEX IF NOT EXISTS definition_name ON definition(kind, name, g0)",
     *tables.DDL,
+    # where in its content's text a vector belongs, of texts that have several: code points, half-open
+    """CREATE TABLE IF NOT EXISTS passage(vid INTEGER PRIMARY KEY, lo INTEGER NOT NULL, hi INTEGER NOT NULL,
+        crc INTEGER NOT NULL)""",
 )
 """What format 2 added; each statement passes over what is there."""
 

@@ -100,7 +100,7 @@ def test_a_step_that_crashes_is_reported_and_serving_goes_on(tmp_path: Path, mon
                     await trio.sleep(0.01)
             assert (await b.answer("counts"))["generation"] == 2
 
-    async def outlook(self: EmbedLane, texts: object, wait_s: float) -> object:
+    async def outlook(self: EmbedLane, texts: object, wait_s: float, *, stored: bool = False) -> object:
         return self.outlook()
 
     trio.run(main)
