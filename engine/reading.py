@@ -4,11 +4,10 @@ from types import TracebackType
 
 import apsw
 
-from contract.refusals import Refusal
 from engine.sqlite import log
 from engine.sqlite.connect import ReaderPool, refusal_of_sqlite
 from engine.sqlite.scope import LIVE, Scope
-from engine.view import View, ViewContext
+from engine.view import View, ViewContext, not_retained
 
 
 class OpenView:
@@ -41,9 +40,7 @@ class OpenView:
 
     def _refuse_forgotten(self, floor: int) -> None:
         if self._generation < floor:
-            message = f"Generation {self._generation} is older than the history that is kept, which begins at {floor}."
-            details = {"generation": self._generation, "oldestKept": floor}
-            raise Refusal("GenerationNotRetainedError", message, details=details)
+            raise not_retained(self._generation, floor)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

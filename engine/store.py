@@ -31,7 +31,7 @@ from engine.sqlite.opening import attach_mode, open_verified
 from engine.sqlite.scope import Scope
 from engine.sqlite.source import SnapshotSource
 from engine.transaction import Transaction
-from engine.view import ViewContext
+from engine.view import ViewContext, in_future
 from engine.writing import Setting, Writing
 
 CLOSE_WAIT_S: Final = 30.0
@@ -153,8 +153,7 @@ class Store:
         """
         head = self.head
         if at is not None and at > head:
-            message = f"Generation {at} lies ahead of the brain's head, {head}."
-            raise Refusal("GenerationInFutureError", message, details={"generation": at, "head": head})
+            raise in_future(at, head)
         return OpenView(self._readers, self._setting.context, head if at is None else at)
 
     def _source(self, scope: Scope) -> SnapshotSource:

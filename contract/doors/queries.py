@@ -161,6 +161,7 @@ class SimilarParams(FindFilters, kw_only=True, frozen=True):
     limit: Annotated[int, _LIMIT] = 10
     threshold: Annotated[t.Unit | None, Meta(description="Least cosine similarity.")] = None
     include_vectors: t.IncludeVectors = False
+    as_of: t.AsOfChoice = None
     vector_encoding: t.VectorEncodingChoice = None
 
 
@@ -289,6 +290,7 @@ DOORS = (
             "EntityNotFoundError",
             "RecordCorruptError",
             "AnswerTooLargeError",
+            *_TIME_REFUSALS,
         ),
     ),
     Door(

@@ -1,6 +1,6 @@
 """Doors of generations: where the brain stands, what changed, how it was, and how to go back."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -64,6 +64,37 @@ class DiffSide(t.Result, kw_only=True, frozen=True):
     removed: Annotated[list[str], Meta(description="Ids that went.")]
 
 
+class DiffCounts(t.Result, kw_only=True, frozen=True):
+    """How many records of one kind changed."""
+
+    added: Annotated[int, Meta(description="How many came.")]
+    updated: Annotated[int, Meta(description="How many changed.")]
+    removed: Annotated[int, Meta(description="How many went.")]
+
+
+class DiffTotals(t.Result, kw_only=True, frozen=True):
+    """How many records changed."""
+
+    entities: Annotated[DiffCounts, Meta(description="Entities.")]
+    relations: Annotated[DiffCounts, Meta(description="Relations.")]
+
+
+class FieldChange(t.Result, kw_only=True, frozen=True):
+    """One field that differs."""
+
+    field: Annotated[str, Meta(description="The field; metadata keys as `metadata.key`.")]
+    before: Annotated[Any, Meta(description="Its value at `from`; absent when it had none.")] = msgspec.UNSET
+    after: Annotated[Any, Meta(description="Its value at `to`; absent when it has none.")] = msgspec.UNSET
+
+
+class RecordDiff(t.Result, kw_only=True, frozen=True):
+    """How one updated record differs."""
+
+    kind: Annotated[Literal["entity", "relation"], Meta(description="What it is.")]
+    id: Annotated[str, Meta(description="The record's id.")]
+    changes: Annotated[list[FieldChange], Meta(description="Its fields that differ, by name.")]
+
+
 class DiffResult(t.Result, kw_only=True, frozen=True):
     """What changed between two generations."""
 
@@ -71,8 +102,10 @@ class DiffResult(t.Result, kw_only=True, frozen=True):
     to: Annotated[t.Generation, Meta(description="The newer generation.")]
     entities: Annotated[DiffSide, Meta(description="Entities that changed.")]
     relations: Annotated[DiffSide, Meta(description="Relations that changed.")]
-    counts: Annotated[t.JsonObject, Meta(description="How many of each.")]
-    fields: Annotated[list[t.JsonObject] | None, Meta(description="Fields before and after, when asked for.")] = None
+    counts: Annotated[DiffTotals, Meta(description="How many of each.")]
+    fields: Annotated[list[RecordDiff] | None, Meta(description="Updated records field by field, when asked for.")] = (
+        None
+    )
 
 
 class HistoryParams(t.Params, kw_only=True, frozen=True):
@@ -113,19 +146,16 @@ class HistoryResult(t.Result, kw_only=True, frozen=True):
 class ChangesParams(t.Params, kw_only=True, frozen=True):
     """Parameters of changes."""
 
-    since: Annotated[t.Generation | None, Meta(description="Only what came after this generation.")] = None
+    since: Annotated[
+        t.Generation | None, Meta(description="Only what came after this generation; all that is kept when absent.")
+    ] = None
     limit: Annotated[
-        int,
-        Meta(
-            ge=1,
-            le=limits.CHANGES_LIMIT_MAX,
-            extra={"too_large": "QueryLimitError"},
-            description="At most this many generations.",
-        ),
-    ] = 100
+        Annotated[int, Meta(ge=1, le=limits.CHANGES_LIMIT_MAX, extra={"too_large": "QueryLimitError"})] | None,
+        Meta(description="At most this many generations; 100 when absent, and no bound on an event stream."),
+    ] = None
     types: Annotated[
         Annotated[list[str], Meta(max_length=limits.BATCH_ITEMS_MAX)] | None,
-        Meta(description="Only records of these noun or verb types."),
+        Meta(description="Only records of these noun or verb types; generations without one are passed over."),
     ] = None
     follow: Annotated[bool, Meta(description="Keep the stream open for what comes; streams only.")] = False
 
@@ -237,7 +267,6 @@ DOORS = (
         params=AsOfParams,
         result=AsOfResult,
         refusals=_TIME_REFUSALS,
-        release=STEP_2,
     ),
     Door(
         name="diff",
@@ -247,7 +276,6 @@ DOORS = (
         params=DiffParams,
         result=DiffResult,
         refusals=(*_TIME_REFUSALS, "AnswerTooLargeError"),
-        release=STEP_2,
     ),
     Door(
         name="history",
@@ -259,7 +287,6 @@ DOORS = (
         params=HistoryParams,
         result=HistoryResult,
         refusals=("EntityNotFoundError", "GenerationNotRetainedError", "QueryLimitError"),
-        release=STEP_2,
     ),
     Door(
         name="changes",
@@ -269,8 +296,7 @@ DOORS = (
         method="GET",
         params=ChangesParams,
         result=ChangesResult,
-        refusals=("GenerationNotRetainedError", "QueryLimitError"),
-        release=STEP_2,
+        refusals=(*_TIME_REFUSALS, "QueryLimitError"),
     ),
     Door(
         name="undo",

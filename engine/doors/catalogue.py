@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 # Importing a family is what declares its doors.
-from engine.doors import counting, entities, files, finding, imports, model, operations, relations, transacting  # noqa: F401
+from engine.doors import (  # noqa: F401
+    counting,
+    entities,
+    files,
+    finding,
+    imports,
+    model,
+    operations,
+    relations,
+    timeline,
+    transacting,
+)
 from engine.doors.registry import EngineDoor, registered
 
 ENGINE_DOORS: Mapping[str, EngineDoor] = registered()

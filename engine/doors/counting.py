@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from contract.doors.queries import CountsParams
 from contract.doors.time import GenerationParams, NowParams
+from contract.limits import COUNTS_PAST_ROWS_MAX
+from contract.refusals import Refusal
 from engine.doors.registry import CallContext, Document, Lane, reads
 from engine.records import CountRow
 
@@ -33,6 +35,15 @@ def counts(view: View, params: CountsParams, call: CallContext) -> Document:
 
     `by` leaves the other groupings empty; `type` narrows the entities and leaves the relations as they are.
     """
+    cost = view.changes_after(COUNTS_PAST_ROWS_MAX + 1)
+    if cost > COUNTS_PAST_ROWS_MAX:
+        raise Refusal(
+            "QueryLimitError",
+            f"More than {COUNTS_PAST_ROWS_MAX} records changed since generation {view.generation}; counting back that "
+            "far costs too much for one call.",
+            cure="Count at a newer generation, or narrow the question to a `find` with `asOf`.",
+            details={"generation": view.generation, "changesMax": COUNTS_PAST_ROWS_MAX},
+        )
     public = [row for row in view.counts() if row.visibility == "public"]
     entities = [row for row in public if row.kind == "entity" and params.type in (None, row.type)]
     relations = [row for row in public if row.kind == "relation"]

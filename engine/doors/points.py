@@ -5,17 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
 
 from contract.refusals import Refusal
 from engine.doors.registry import EngineDoor, Lane
+from engine.view import in_future, not_retained
 
 if TYPE_CHECKING:
     from engine.store import Store
     from engine.view import View
 
-_INSTANT = re.compile(r"\d{4}-\d{2}-\d{2}[Tt]\d{2}:\d{2}:\d{2}(\.\d{1,9})?([Zz]|[+-]\d{2}:\d{2})", re.ASCII)
+_INSTANT: Final = re.compile(
+    r"\d{4}-\d{2}-\d{2}[Tt]([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,9})?([Zz]|[+-]([01]\d|2[0-3]):[0-5]\d)", re.ASCII
+)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MS: Final = timedelta(milliseconds=1)
 
 
 @contextmanager
@@ -25,7 +30,11 @@ def view_for(store: Store, params: Any, now_ms: int) -> Iterator[View]:  # noqa:
     ValidationError for an instant that is not RFC 3339, GenerationInFutureError for one ahead of now or a generation
     ahead of the head, GenerationNotRetainedError for one that history has let go.
     """
-    with store.view(_generation(store, getattr(params, "as_of", None), now_ms)) as view:
+    as_of = getattr(params, "as_of", None)
+    if isinstance(as_of, str):
+        with store.view() as view:
+            as_of = generation_at(view, as_of, now_ms, field="asOf")
+    with store.view(as_of) as view:
         yield view
 
 
@@ -35,32 +44,49 @@ def is_point_read(door: EngineDoor, params: Any) -> bool:  # noqa: ANN401 - any 
     return door.lane is Lane.INLINE and not past and not getattr(params, "include_vectors", False)
 
 
-def _generation(store: Store, as_of: int | str | None, now_ms: int) -> int | None:
-    if as_of is None or isinstance(as_of, int):
-        return as_of
-    at_ms = instant_ms(as_of)
-    if at_ms > now_ms:
+def generation_at(view: View, at: int | str, now_ms: int, *, field: str) -> int:
+    """The generation that a point in time names, up to the view's own; of an instant the last one committed by then.
+
+    Refuses as `view_for` does, naming the parameter `field`. The clock may have been set back since the newest commit:
+    an instant up to that commit's own is never ahead.
+    """
+    floor = view.floor
+    if isinstance(at, int):
+        if at > view.generation:
+            raise in_future(at, view.generation)
+        if at < floor:
+            raise not_retained(at, floor)
+        return at
+    at_ms = instant_ms(at, field)
+    newest_ms = max(now_ms, view.at_ms)
+    if at_ms > newest_ms:
         raise Refusal(
             "GenerationInFutureError",
-            f'asOf: the instant "{as_of}" has not come yet.',
-            details={"asOf": as_of, "nowMs": now_ms},
+            f'{field}: the instant "{at}" has not come yet.',
+            details={field: at, "nowMs": newest_ms},
         )
-    with store.view() as view:
-        at: int = view.resolve(at_ms)
-        return at
+    oldest = view.earlier(floor)
+    if floor > 0 and at_ms < oldest.at_ms:
+        raise Refusal(
+            "GenerationNotRetainedError",
+            f'{field}: "{at}" is before the history that is kept, which begins at generation {floor}.',
+            details={field: at, "oldestKept": floor, "oldestKeptMs": oldest.at_ms},
+        )
+    return view.resolve(at_ms)
 
 
-def instant_ms(text: str) -> int:
-    """An RFC 3339 instant as ms since 1970, rounded down. ValidationError for anything else, leap seconds included."""
+def instant_ms(text: str, field: str = "asOf") -> int:
+    """An RFC 3339 instant as ms since 1970, rounded down. ValidationError naming `field` for anything else, days and
+    times that do not exist and leap seconds included."""
     try:
         if not _INSTANT.fullmatch(text):
-            raise ValueError("it is not of the form 2026-01-31T12:00:00Z")
+            raise ValueError("it is not of the form 2026-01-31T12:00:00Z, with an hour of 00 to 23")
         at = datetime.fromisoformat(re.sub(r"(\.\d{6})\d+", r"\1", text.upper()))
-        return int(at.timestamp() * 1_000_000) // 1_000
+        return (at - _EPOCH) // _MS
     except (ValueError, OverflowError) as error:
         raise Refusal(
             "ValidationError",
-            f"asOf: {text[:64]!a} is no instant: {error}.",
+            f"{field}: {text[:64]!a} is no instant: {error}.",
             cure="Give a generation number, or an RFC 3339 instant with its offset, such as 2026-01-31T12:00:00Z.",
-            details={"path": "asOf", "value": text[:64]},
+            details={"path": field, "value": text[:64]},
         ) from error

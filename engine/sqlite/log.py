@@ -103,15 +103,33 @@ def _change(scope: Scope, generation: int, change: tuple[Any, ...]) -> Change:
     return Change(KIND_NAMES[kind], OP_NAMES[op], key, ver, identity, type_, subtype, rev)
 
 
-def changes(scope: Scope, after: int, limit: int) -> list[Commit]:
+def changes(scope: Scope, after: int, limit: int, changes_max: int | None) -> list[Commit]:
     """See `View.changes`."""
-    rows = scope.rows(_COMMIT + "WHERE gen>? AND gen<=? ORDER BY gen LIMIT ?", (after, scope.pin, limit))
+    rows = scope.rows(
+        "SELECT gen,nchg FROM commits WHERE gen>? AND gen<=? ORDER BY gen LIMIT ?", (after, scope.pin, limit)
+    )
     commits: list[Commit] = []
-    for row in rows:
-        found = commit(scope, row[0], True)
+    total = 0
+    for generation, count in rows:
+        total += count
+        if commits and changes_max is not None and total > changes_max:
+            break
+        found = commit(scope, generation, True)
         assert found is not None
         commits.append(found)
     return commits
+
+
+def touched(scope: Scope, after: int, limit: int) -> list[tuple[int, int]]:
+    """See `View.touched`: (kind, iid or rid) pairs."""
+    sql = f"SELECT DISTINCT kind,key FROM change WHERE gen>? AND gen<=? AND kind<={RELATION} ORDER BY kind,key LIMIT ?"
+    return [(kind, key) for kind, key in scope.rows(sql, (after, scope.pin, limit))]
+
+
+def changes_after(scope: Scope, generation: int, limit: int) -> int:
+    """How many row changes the snapshot holds above `generation`, counted up to `limit`."""
+    row = scope.row("SELECT count(*) FROM (SELECT 1 FROM change WHERE gen>? LIMIT ?)", (generation, limit))
+    return 0 if row is None else int(row[0])
 
 
 def resolve(scope: Scope, at_ms: int) -> int:

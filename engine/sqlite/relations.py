@@ -29,6 +29,16 @@ def by_id(scope: Scope, relation_id: str) -> Relation | None:
     return relation
 
 
+def by_rid(scope: Scope, rid: int) -> Relation | None:
+    """The relation `rid` at this generation."""
+    row = scope.row(CURRENT + "WHERE rid=?", (rid,))
+    relation = None if row is None else relation_of(row)
+    if not scope.live and (relation is None or relation.g0 > scope.pin):
+        row = scope.row(CLOSED + "WHERE rid=? AND g0<=? ORDER BY g0 DESC, rvid DESC LIMIT 1", (rid, scope.pin))
+        relation = None if row is None else relation_of(row)
+    return None if relation is None or relation.g1 <= scope.pin else relation
+
+
 def between(scope: Scope, src: int, dst: int, type_: int, subtype: str | None) -> Relation | None:
     """See `View.relation_between`."""
     where = "WHERE src=? AND type=? AND dst=? AND sub IS ? AND g0<=?"
