@@ -176,12 +176,6 @@ class View:
         """
         return relations.edges(self._scope, frontier, direction, types)
 
-    def relations_at(self, rids: Sequence[int]) -> dict[int, Relation]:
-        """The relations of these rids that are alive at this generation."""
-        scope = self._scope
-        found = {rid: relations.by_rid(scope, rid) for rid in rids}
-        return {rid: relation for rid, relation in found.items() if relation is not None}
-
     def scan_relations(self, after_rid: int = 0, limit: int = 256) -> list[Relation]:
         """The next relations in insertion order; continue after the last one's rid. At most `limit` rows."""
         return relations.scan(self._scope, after_rid, limit)

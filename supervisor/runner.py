@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import msgspec
+
 from contract import codec
 from contract.codec import Media, VectorEncoding
 from contract.door import Door
@@ -80,7 +82,7 @@ class Runner:
         if kind is Kind.MODEL:
             return await self._model(work)
         context = await self._context(work)
-        slot = await self._pool.pin(work.brain, writing=kind is Kind.WRITE)
+        slot = await self._pool.pin(work.brain, writing=kind is Kind.WRITE or work.engine_door.writing)
         try:
             if kind is Kind.WRITE:
                 return await self._write(work, context, slot)
@@ -163,10 +165,12 @@ class Runner:
 
     async def _mechanic(self, work: Work, context: CallContext, slot: Slot) -> Done:
         context = replace(context, check=self._check(work, in_thread=True))
-        store = slot.open_store()
+        store, params = slot.open_store(), work.params
+        if work.engine_door.writing:
+            params = msgspec.structs.replace(params, idempotency_key=work.key)
 
         def run() -> bytes:
-            return encode_answer(work.engine_door.run(store, work.params, context), work)
+            return encode_answer(work.engine_door.run(store, params, context), work)
 
         ran = await self._mechanics.run(run)
         return Done(ran.outcome, ran.queue_ms, ran.engine_ms, store.head)

@@ -9,7 +9,7 @@ from msgspec import Meta
 from contract import limits
 from contract import types as t
 from contract.door import Door, Effect
-from contract.doors.releases import STEP_2
+from contract.doors.releases import STEP_3, later
 
 
 class AggregateSource(t.Part, kw_only=True, frozen=True):
@@ -67,9 +67,11 @@ class DefineAggregateParams(t.WriteParams, kw_only=True, frozen=True):
     source: Annotated[AggregateSource | None, Meta(description="Which entities take part; all when absent.")] = None
     group_by: Annotated[
         list[Annotated[str, Meta(min_length=1, max_length=limits.FIELD_PATH_CHARS_MAX)] | GroupField],
-        Meta(min_length=1, max_length=16, description="The fields that make a group."),
+        Meta(max_length=limits.AGGREGATE_GROUP_FIELDS_MAX, description="The fields that make a group, at least one."),
     ]
-    metrics: Annotated[dict[str, Metric], Meta(min_length=1, max_length=64, description="Name to metric.")]
+    metrics: Annotated[
+        dict[str, Metric], Meta(max_length=limits.AGGREGATE_METRICS_MAX, description="Name to metric, at least one.")
+    ]
     materialize: Annotated[bool | Materialize, Meta(description="Whether groups become entities.")] = False
 
 
@@ -141,7 +143,7 @@ DOORS = (
         params=DefineAggregateParams,
         result=AggregateNameResult,
         refusals=("AggregateDefinitionError", "UnknownNounTypeError", *_FILTER_REFUSALS),
-        release=STEP_2,
+        later=later(STEP_3, "materialize"),
     ),
     Door(
         name="removeAggregate",
@@ -153,7 +155,6 @@ DOORS = (
         params=RemoveAggregateParams,
         result=AggregateNameResult,
         refusals=("AggregateNotFoundError",),
-        release=STEP_2,
     ),
     Door(
         name="aggregate",
@@ -168,8 +169,8 @@ DOORS = (
             "QueryLimitError",
             "GenerationNotRetainedError",
             "GenerationInFutureError",
+            "RecordCorruptError",
             *_FILTER_REFUSALS,
         ),
-        release=STEP_2,
     ),
 )

@@ -227,7 +227,13 @@ class CountsResult(t.Result, kw_only=True, frozen=True):
     by_service: Annotated[
         dict[str, int] | None, Meta(description="Entities of each service label, when asked for.")
     ] = None
-    by_field: Annotated[dict[str, Any] | None, Meta(description="Entities of each value of the tracked field.")] = None
+    by_field: Annotated[
+        dict[str, Any] | None,
+        Meta(
+            description="Entities of each value of the tracked field, by type first if it is tracked so. A value that is "
+            "no text stands there as its JSON."
+        ),
+    ] = None
 
 
 _FILTER_REFUSALS = (
@@ -328,6 +334,5 @@ DOORS = (
         params=CountsParams,
         result=CountsResult,
         refusals=("UnknownNounTypeError", "QueryLimitError", *_TIME_REFUSALS),
-        later=later(STEP_2, "field"),
     ),
 )

@@ -10,10 +10,9 @@ from msgspec import Meta
 from contract import limits
 from contract import types as t
 from contract.door import Door, Effect
-from contract.doors.releases import STEP_2
 
 _FIELD = Meta(min_length=1, max_length=limits.FIELD_PATH_CHARS_MAX)
-_VALUES = Meta(max_length=limits.BATCH_ITEMS_MAX)
+_VALUES = Meta(min_length=1, max_length=limits.VOCABULARY_VALUES_MAX)
 
 
 class RequireSubtypeParams(t.WriteParams, kw_only=True, frozen=True):
@@ -41,6 +40,7 @@ class TrackFieldParams(t.WriteParams, kw_only=True, frozen=True):
 
     name: Annotated[str, _FIELD, Meta(description="The metadata field.")]
     per_type: Annotated[bool, Meta(description="Count the values of each type apart.")] = False
+    tracked: Annotated[bool, Meta(description="False stops tracking the field.")] = True
     values: Annotated[
         Annotated[list[Any], _VALUES] | None,
         Meta(description="The only values that are accepted.", extra={"check": "json"}),
@@ -63,7 +63,10 @@ class MigrateFieldResult(t.Result, kw_only=True, frozen=True):
     scanned: Annotated[int, Meta(description="Records looked at.")]
     migrated: Annotated[int, Meta(description="Records changed.")]
     skipped: Annotated[int, Meta(description="Records without the field.")]
-    errors: Annotated[list[t.JsonObject], Meta(description="Records that could not be changed.")]
+    errors: Annotated[
+        list[t.JsonObject], Meta(description="Records that could not be changed, `{id, name, message}`, 100 at most.")
+    ]
+    error_count: Annotated[int, Meta(description="How many could not be changed.")]
     generation: t.GenerationNow
 
 
@@ -107,6 +110,10 @@ class FillSubtypesResult(t.Result, kw_only=True, frozen=True):
 
     scanned: Annotated[int, Meta(description="Records looked at.")]
     filled: Annotated[int, Meta(description="Records that got a subtype.")]
+    errors: Annotated[
+        list[t.JsonObject], Meta(description="Records that could not be changed, `{id, name, message}`, 100 at most.")
+    ]
+    error_count: Annotated[int, Meta(description="How many could not be changed.")]
     generation: t.GenerationNow
 
 
@@ -114,9 +121,9 @@ _TYPES = ("UnknownNounTypeError", "UnknownVerbTypeError")
 _FILTER = ("UnknownOperatorError", "FilterTypeError", "FieldNotQueryableError")
 
 DOORS = (
-    Door(namespace="schema", name="requireSubtype", title="Require subtypes", summary="Rule which types need a subtype and which subtypes they accept.", effect=Effect.WRITE, params=RequireSubtypeParams, result=SchemaResult, refusals=_TYPES, release=STEP_2),
-    Door(namespace="schema", name="trackField", title="Track a field", summary="Count the values of a metadata field and rule which it accepts.", effect=Effect.WRITE, params=TrackFieldParams, result=SchemaResult, refusals=("ReservedFieldError",), release=STEP_2),
-    Door(namespace="schema", name="migrateField", title="Rename a field", summary="Move a metadata field to another name in every record.", effect=Effect.WRITE, params=MigrateFieldParams, result=MigrateFieldResult, refusals=("ReservedFieldError",), release=STEP_2),
-    Door(namespace="schema", name="audit", title="Audit subtypes", summary="Count the records that have no subtype.", effect=Effect.READ, params=AuditParams, result=AuditResult, release=STEP_2),
-    Door(namespace="schema", name="fillSubtypes", title="Fill in subtypes", summary="Give records without a subtype one, by rules.", effect=Effect.WRITE, params=FillSubtypesParams, result=FillSubtypesResult, refusals=(*_TYPES, *_FILTER), release=STEP_2),
+    Door(namespace="schema", name="requireSubtype", title="Require subtypes", summary="Rule which types need a subtype and which subtypes they accept.", effect=Effect.WRITE, params=RequireSubtypeParams, result=SchemaResult, refusals=(*_TYPES, "EngineOwnedRecordError")),
+    Door(namespace="schema", name="trackField", title="Track a field", summary="Count the values of a metadata field and rule which it accepts.", effect=Effect.WRITE, params=TrackFieldParams, result=SchemaResult, refusals=("ReservedFieldError",)),
+    Door(namespace="schema", name="migrateField", title="Rename a field", summary="Move a metadata field to another name in every record.", effect=Effect.WRITE, params=MigrateFieldParams, result=MigrateFieldResult, refusals=("ReservedFieldError",)),
+    Door(namespace="schema", name="audit", title="Audit subtypes", summary="Count the records that have no subtype.", effect=Effect.READ, params=AuditParams, result=AuditResult),
+    Door(namespace="schema", name="fillSubtypes", title="Fill in subtypes", summary="Give records without a subtype one, by rules.", effect=Effect.WRITE, params=FillSubtypesParams, result=FillSubtypesResult, refusals=(*_TYPES, *_FILTER, "EngineOwnedRecordError")),
 )  # fmt: skip

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 # Importing a family is what declares its doors.
 from engine.doors import (  # noqa: F401
+    aggregates,
     counting,
     entities,
     files,
@@ -14,6 +15,7 @@ from engine.doors import (  # noqa: F401
     model,
     operations,
     relations,
+    schema,
     timeline,
     transacting,
 )

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from contract.doors.queries import CountsParams
 from contract.doors.time import GenerationParams, NowParams
-from contract.limits import COUNTS_PAST_ROWS_MAX
+from contract.limits import COUNTS_PAST_ROWS_MAX, FIND_LIMIT_MAX, READ_CHUNK_ROWS_MAX, TRACKED_FIELDS_MAX
 from contract.refusals import Refusal
+from contract.vocabulary import nearest
+from engine.aggregates.parsing import tracked_field
+from engine.doors.aggregates import groups_of
 from engine.doors.registry import CallContext, Document, Lane, reads
 from engine.records import CountRow
+from engine.sqlite.definitions import TRACKED_FIELD
 
 if TYPE_CHECKING:
     from engine.view import View
@@ -62,7 +67,40 @@ def counts(view: View, params: CountsParams, call: CallContext) -> Document:
     }
     if params.by == "service":
         answer["byService"] = _totals(entities, lambda row: row.service)
+    if params.field is not None:
+        answer["byField"] = _by_field(view, params.field, params.type, call)
     return answer
+
+
+def _by_field(view: View, field: str, type_: str | None, call: CallContext) -> Document:
+    """Entities of each value of a tracked field; those without one, or with null, are in no count."""
+    rule = view.definition(TRACKED_FIELD, field)
+    if rule is None:
+        names = list(view.definitions(TRACKED_FIELD))
+        close = nearest(field, names)
+        raise Refusal(
+            "ValidationError",
+            f'field: "{field}" is not tracked.',
+            cure=f'Did you mean "{close[0]}"?' if close else "Track it with `schema.trackField`.",
+            details={"path": "field", "value": field, "tracked": names[:TRACKED_FIELDS_MAX]},
+        )
+    per_type: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    for held, group in enumerate(groups_of(view, tracked_field(field), call), 1):
+        if held % READ_CHUNK_ROWS_MAX == 0:
+            call.check()
+        if held > FIND_LIMIT_MAX:
+            raise Refusal(
+                "QueryLimitError",
+                f'The field "{field}" has more than {FIND_LIMIT_MAX} values.',
+                cure="Define an aggregate grouped by the field, and query it in pages.",
+                details={"max": FIND_LIMIT_MAX},
+            )
+        value, of_type = group.key[field], str(group.key["type"])
+        if value is not None and type_ in (None, of_type):
+            name = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            per_type[of_type if rule["perType"] else ""][name] += group.count
+    ordered = {name: dict(sorted(per_type[name].items())) for name in sorted(per_type)}
+    return ordered if rule["perType"] else ordered.get("", {})
 
 
 def _totals(rows: Iterable[CountRow], key: Callable[[CountRow], str | None]) -> dict[str, int]:

@@ -115,8 +115,8 @@ class CallContext:
 class EngineDoor:
     """One door as the engine serves it; `name` is the contract's full name (`vfs.readFile`).
 
-    `frees` marks a write that only removes: it may use the reserve that a nearly full disk keeps. `writing` marks a door
-    of MECHANICS that needs the brain open for writing; its parameters hold the idempotency key, however it came.
+    `frees` marks a write that only removes: it may use the reserve that a nearly full disk keeps. `writing` marks a
+    MECHANICS door that needs the brain open for writing; its parameters hold the idempotency key, however it came.
     """
 
     name: str
