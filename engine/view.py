@@ -30,7 +30,7 @@ from engine.records import (
     Revision,
     Space,
 )
-from engine.sqlite import definitions, entities, files, log, relations
+from engine.sqlite import bulk, definitions, entities, files, log, relations
 from engine.sqlite.rows import ENTITY, VERB_NUMBERS
 from engine.sqlite.scope import LIVE, Scope
 
@@ -84,9 +84,7 @@ class View:
 
     def entities(self, ids: Sequence[str]) -> dict[str, Entity]:
         """The entities of these ids; an id that is unknown at this generation is absent. Duplicates collapse."""
-        scope = self._scope
-        found = {entity_id: entities.by_id(scope, entity_id) for entity_id in ids}
-        return {entity_id: entity for entity_id, entity in found.items() if entity is not None}
+        return bulk.entities_of_ids(self._scope, ids)
 
     def entities_at(self, iids: Sequence[int]) -> dict[int, Entity]:
         """The entities of these iids that are alive at this generation."""
@@ -110,6 +108,18 @@ class View:
         """The `_rev` of the newest version of this id that history keeps, removed ones too; 0 when there is none."""
         return entities.last_revision(self._scope, entity_id)
 
+    def last_revisions(self, ids: Sequence[str]) -> dict[str, int]:
+        """`last_revision` of many ids that no entity has now; those that history does not know are absent."""
+        return bulk.last_revisions(self._scope, ids)
+
+    def entities_by_id(self, after: str = "", limit: int = 256) -> list[Entity]:
+        """The next entities in id order (bytes); continue after the last one's id. At most `limit` rows."""
+        return bulk.entities_by_id(self._scope, after, limit)
+
+    def entity_traits(self, after_iid: int = 0, limit: int = 4_096) -> list[bulk.EntityTrait]:
+        """The next entities in insertion order without their documents, which are not read. At most `limit` rows."""
+        return bulk.entity_traits(self._scope, after_iid, limit)
+
     # -- contents
 
     def text(self, cid: int) -> str | None:
@@ -130,9 +140,11 @@ class View:
 
     def vectors(self, cids: Sequence[int]) -> dict[int, bytes]:
         """The vectors of these contents; those without one are absent."""
-        scope = self._scope
-        found = {cid: entities.vector(scope, cid) for cid in cids}
-        return {cid: vector for cid, vector in found.items() if vector is not None}
+        return {cid: row.data for cid, row in bulk.vectors_of(self._scope, cids).items()}
+
+    def vector_rows(self, cids: Sequence[int]) -> dict[int, bulk.VectorRow]:
+        """The vectors of these contents with the space of each; those without one are absent."""
+        return bulk.vectors_of(self._scope, cids)
 
     def spaces(self) -> list[Space]:
         """Every vector space known to the store."""
@@ -179,6 +191,14 @@ class View:
     def scan_relations(self, after_rid: int = 0, limit: int = 256) -> list[Relation]:
         """The next relations in insertion order; continue after the last one's rid. At most `limit` rows."""
         return relations.scan(self._scope, after_rid, limit)
+
+    def relations_by_id(self, after: str = "", limit: int = 256) -> list[Relation]:
+        """The next relations in id order (bytes); continue after the last one's id. At most `limit` rows."""
+        return bulk.relations_by_id(self._scope, after, limit)
+
+    def relation_ends(self, after_rid: int = 0, limit: int = 4_096) -> list[tuple[int, int, int]]:
+        """(rid, src, dst) of the next relations in insertion order, without their documents. At most `limit` rows."""
+        return bulk.relation_ends(self._scope, after_rid, limit)
 
     # -- counters
 

@@ -1,0 +1,116 @@
+"""Reads of many rows at once: by lists of ids, and whole passes in id order. Every row is checked like a single one."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+from engine.records import Entity, Relation
+from engine.sqlite import entities, relations
+from engine.sqlite.rows import corrupt, entity_of, relation_of
+from engine.sqlite.scope import Scope
+
+IDS_PER_STATEMENT: Final = 250
+"""Few distinct statements, so that SQLite's cache of prepared ones holds them."""
+
+_BY_ID: Final = "WHERE id>?1 AND g0<=?2 "
+_ALIVE: Final = "WHERE id>?1 AND g0<=?2 AND g1>?2 "
+
+
+class EntityTrait(NamedTuple):
+    """What a pass over all entities can know without reading a document."""
+
+    iid: int
+    subtype: str | None
+    visibility: int
+
+
+class VectorRow(NamedTuple):
+    """The vector of a content, the space it belongs to, and whether the content has it alone (no passages)."""
+
+    space: int
+    data: bytes
+    alone: bool
+
+
+def _chunks(keys: Sequence[Any]) -> Iterator[tuple[tuple[Any, ...], str]]:
+    for start in range(0, len(keys), IDS_PER_STATEMENT):
+        chunk = tuple(keys[start : start + IDS_PER_STATEMENT])
+        chunk += (chunk[-1],) * (IDS_PER_STATEMENT - len(chunk)) if len(keys) > IDS_PER_STATEMENT else ()
+        yield chunk, "(" + ",".join("?" * len(chunk)) + ")"
+
+
+def entities_of_ids(scope: Scope, ids: Sequence[str]) -> dict[str, Entity]:
+    """The entities of these ids at the pin; unknown ones are absent."""
+    found: dict[str, Entity] = {}
+    unique = list(dict.fromkeys(ids))
+    if not scope.live or len(unique) < 4:
+        for entity_id in unique:
+            entity = entities.by_id(scope, entity_id)
+            if entity is not None:
+                found[entity_id] = entity
+        return found
+    asked = frozenset(unique)
+    for chunk, marks in _chunks(unique):
+        for row in scope.each(entities.CURRENT + "WHERE id IN " + marks, chunk):
+            entity = entity_of(row)
+            if entity.id not in asked:
+                raise corrupt("entity", entity.id, {"iid": entity.iid})
+            found[entity.id] = entity
+    return found
+
+
+def last_revisions(scope: Scope, ids: Sequence[str]) -> dict[str, int]:
+    """The newest `_rev` that history keeps of each of these ids which have no current row; unknown ones are absent."""
+    found: dict[str, int] = {}
+    for chunk, marks in _chunks(list(dict.fromkeys(ids))):
+        sql = "SELECT DISTINCT id FROM ent_old WHERE id IN " + marks
+        for (entity_id,) in scope.rows(sql, chunk):
+            found[entity_id] = entities.last_revision(scope, entity_id)
+    return found
+
+
+def entities_by_id(scope: Scope, after: str, limit: int) -> list[Entity]:
+    """The next entities in id order."""
+    if scope.live:
+        sql = entities.CURRENT + "WHERE id>? ORDER BY id LIMIT ?"
+        return list(map(entity_of, scope.rows(sql, (after, limit))))
+    sql = entities.CURRENT + _BY_ID + "UNION ALL " + entities.CLOSED + _ALIVE + "ORDER BY 6 LIMIT ?3"
+    return list(map(entity_of, scope.rows(sql, (after, scope.pin, limit))))
+
+
+def relations_by_id(scope: Scope, after: str, limit: int) -> list[Relation]:
+    """The next relations in id order."""
+    if scope.live:
+        sql = relations.CURRENT + "WHERE id>? ORDER BY id LIMIT ?"
+        return list(map(relation_of, scope.rows(sql, (after, limit))))
+    sql = relations.CURRENT + _BY_ID + "UNION ALL " + relations.CLOSED + _ALIVE + "ORDER BY 6 LIMIT ?3"
+    return list(map(relation_of, scope.rows(sql, (after, scope.pin, limit))))
+
+
+def entity_traits(scope: Scope, after_iid: int, limit: int) -> list[EntityTrait]:
+    """The next entities in insertion order, without their documents."""
+    sql = "SELECT iid,sub,vis FROM ent WHERE iid>?1 AND g0<=?2 "
+    if not scope.live:
+        sql += "UNION ALL SELECT iid,sub,vis FROM ent_old WHERE iid>?1 AND g0<=?2 AND g1>?2 "
+    return [EntityTrait(*row) for row in scope.rows(sql + "ORDER BY 1 LIMIT ?3", (after_iid, scope.pin, limit))]
+
+
+def relation_ends(scope: Scope, after_rid: int, limit: int) -> list[tuple[int, int, int]]:
+    """(rid, src, dst) of the next relations in insertion order, without their documents."""
+    sql = "SELECT rid,src,dst FROM rel WHERE rid>?1 AND g0<=?2 "
+    if not scope.live:
+        sql += "UNION ALL SELECT rid,src,dst FROM rel_old WHERE rid>?1 AND g0<=?2 AND g1>?2 "
+    return [(rid, src, dst) for rid, src, dst in scope.rows(sql + "ORDER BY 1 LIMIT ?3", (after_rid, scope.pin, limit))]
+
+
+def vectors_of(scope: Scope, cids: Sequence[int]) -> dict[int, VectorRow]:
+    """The vector of each content that has one; of a content with passages the first, marked as not alone."""
+    found: dict[int, VectorRow] = {}
+    for chunk, marks in _chunks(list(dict.fromkeys(cids))):
+        sql = (
+            "SELECT c.cid, v.vid,v.cid,v.space,v.crc,v.v, (SELECT n.cid FROM vec n WHERE n.vid=v.vid+1) "
+            "FROM content c JOIN vec v ON v.vid=c.vid WHERE c.cid IN " + marks
+        )
+        for cid, vid, owner, space, crc, data, following in scope.each(sql, chunk):
+            checked = entities.vector_of_row((vid, owner, space, crc, data), cid)
+            found[cid] = VectorRow(space, checked, following != cid)
+    return found
