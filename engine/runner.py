@@ -20,12 +20,16 @@ from engine.commit import WriteJob
 from engine.doors import ENGINE_DOORS
 from engine.doors.points import view_for
 from engine.doors.registry import NOT_EMBEDDED, CallContext, Document, Embedded, EngineDoor, Kind
+from engine.filling import fill
 from engine.fingerprint import fingerprint
 from engine.passages import embed_stored
 
 if TYPE_CHECKING:
     from engine.embed import Embedder
     from engine.store import Store
+
+DEFINING = frozenset({"defineAggregate", "removeAggregate", "schema.trackField"})
+"""Doors that leave aggregates to fill: here at once, behind the writes in a served brain."""
 
 
 def run(
@@ -100,4 +104,6 @@ def _ran(
     if outcome.refusal is not None:
         raise outcome.refusal
     assert outcome.answer is not None
+    if door.name in DEFINING:
+        fill(store)
     return outcome.answer

@@ -3,7 +3,7 @@ without them the in-process mode (`inprocess`)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import trio
@@ -12,11 +12,12 @@ from engine.clock import Clock
 from supervisor.backfill import Backfill
 from supervisor.config import Config
 from supervisor.embedding import EmbedLane, load_embedder
+from supervisor.filling import Filling
 from supervisor.gateway import Gateway
 from supervisor.keys import KeyTable
 from supervisor.lifecycle import Lifecycle
 from supervisor.observe import Observer
-from supervisor.pool import Pool
+from supervisor.pool import Pool, Slot
 from supervisor.residency import Budget
 from supervisor.runner import Runner
 from supervisor.serverdoors import ServerDoors, Standing
@@ -46,15 +47,16 @@ class Assembly:
     ) -> None:
         self.embed = EmbedLane(observer, clock.monotonic, load_model)
         self.backfill = Backfill(self.embed, observer)
+        self.filling = Filling(observer)
         self.pool = Pool(
             config.brains,
             mode=config.writer,
             budget=budget,
             clock=clock,
             observer=observer,
-            on_writer=self.backfill.wake,
+            on_writer=self._became_writer,
         )
-        self.runner = Runner(self.pool, self.embed, clock, on_written=self.backfill.written)
+        self.runner = Runner(self.pool, self.embed, clock, on_written=self._written)
         lifecycle = Lifecycle(self.pool, clock.now_ms)
         doors = ServerDoors(
             pool=self.pool,
@@ -77,12 +79,21 @@ class Assembly:
             trusted=trusted,
         )
 
+    def _became_writer(self, slot: Slot) -> None:
+        self.backfill.wake(slot)
+        self.filling.wake(slot)
+
+    def _written(self, slot: Slot, answer: Mapping[str, Any]) -> None:
+        self.backfill.written(slot, answer)
+        self.filling.written(slot, answer)
+
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Loads the model in the background and keeps the pool and the backfill going until cancelled."""
+        """Loads the model in the background and keeps the pool and what runs behind the writes going until cancelled."""
         self.embed.start()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.pool.run)
             nursery.start_soon(self.backfill.run)
+            nursery.start_soon(self.filling.run)
             task_status.started()
 
     async def stop(self) -> None:
