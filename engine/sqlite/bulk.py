@@ -39,7 +39,7 @@ def _chunks(keys: Sequence[Any]) -> Iterator[tuple[tuple[Any, ...], str]]:
 
 
 def entities_of_ids(scope: Scope, ids: Sequence[str]) -> dict[str, Entity]:
-    """The entities of these ids at the pin; unknown ones are absent."""
+    """The entities of these ids at the pin, in the order asked; unknown ones are absent."""
     found: dict[str, Entity] = {}
     unique = list(dict.fromkeys(ids))
     if not scope.live or len(unique) < 4:
@@ -55,7 +55,7 @@ def entities_of_ids(scope: Scope, ids: Sequence[str]) -> dict[str, Entity]:
             if entity.id not in asked:
                 raise corrupt("entity", entity.id, {"iid": entity.iid})
             found[entity.id] = entity
-    return found
+    return {entity_id: found[entity_id] for entity_id in unique if entity_id in found}
 
 
 def last_revisions(scope: Scope, ids: Sequence[str]) -> dict[str, int]:
