@@ -88,9 +88,9 @@ class Lives:
                     found[path] = min(step, found.get(path, step))
         return found
 
-    def path(self, path: str, at: int) -> int | None:
-        """The iid that a path named at a generation."""
-        return files.path(Scope(self._scope.connection, at, False), path)
+    def path(self, path: str, at: int | None) -> int | None:
+        """The iid that a path named at a generation, or names."""
+        return files.path(self._scope if at is None else Scope(self._scope.connection, at, False), path)
 
     def path_steps(self, path: str, after: int) -> list[int]:
         """The generations above `after` that changed a path, ascending."""

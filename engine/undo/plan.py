@@ -1,7 +1,8 @@
 """What an undo would do: for each record that the commits touched, what it was before the first of them.
 
-Only reads. A record that is already as it was needs nothing. One that a commit outside the set changed later stands in
-the way, and so does an edge that such a commit hung on an entity that would vanish. Directories that were made on the
+Only reads. A record that is already as it was needs nothing. One that commits outside the set changed later stands in
+the way, unless those commits came to nothing (a change and its undo), and so does an edge that such a commit hung on an
+entity that would vanish. Directories that were made on the
 way to a file stay while somebody else's files are below them: writing those would have made them too.
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from contract.limits import READ_CHUNK_ROWS_MAX, UNDO_RECORDS_MAX
 from contract.refusals import Refusal
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from engine.sqlite.lives import Lives
     from engine.transaction import Transaction
 
+_Record = TypeVar("_Record")
 _STAMPS = ("_rev", "updatedAt")
 
 
@@ -85,6 +87,37 @@ def _outside(plan: Plan, steps: list[int]) -> int | None:
     return next((step for step in steps if step not in plan.commits), None)
 
 
+def _in_the_way(
+    plan: Plan,
+    steps: list[int],
+    state: Callable[[int | None], _Record | None],
+    alike: Callable[[_Record, _Record], bool],
+) -> int | None:
+    """The first step of other commits that did something to a record: runs of them that came to nothing do not count.
+
+    `state` gives the record at a generation, or now.
+    """
+    place = 0
+    while place < len(steps):
+        end = place
+        while end < len(steps) and steps[end] not in plan.commits:
+            end += 1
+        if end > place:
+            before = state(steps[place] - 1)
+            after = state(steps[end] - 1 if end < len(steps) else None)
+            known = before is not None and after is not None and alike(before, after)
+            if not known and (before is not None or after is not None):
+                return steps[place]
+        place = end + 1
+    return None
+
+
+def _path_in_the_way(lives: Lives, plan: Plan, path: str, first: int) -> int | None:
+    return _in_the_way(
+        plan, lives.path_steps(path, first), lambda at: lives.path(path, at), lambda one, other: one == other
+    )
+
+
 def _unstamped(doc: Document) -> Document:
     return {key: value for key, value in doc.items() if key not in _STAMPS}
 
@@ -94,7 +127,12 @@ def _plan_entity(txn: Transaction, lives: Lives, plan: Plan, iid: int, first: in
     now = txn.entities_at([iid]).get(iid)
     if (past is None and now is None) or (past is not None and now is not None and _is_as_it_was(txn, now, past)):
         return
-    step = _outside(plan, lives.entity_steps(iid, first))
+    step = _in_the_way(
+        plan,
+        lives.entity_steps(iid, first),
+        lambda at: now if at is None else lives.entity(iid, at),
+        lambda one, other: _is_as_it_was(txn, one, other),
+    )
     if step is not None:
         raise conflict(txn, "entity", _name(past or now), step)
     if past is None:
@@ -116,13 +154,17 @@ def _is_as_it_was(txn: Transaction, now: Entity, past: Entity) -> bool:
     return alike and same(_unstamped(now.doc), _unstamped(past.doc))
 
 
+def _is_same_edge(now: Relation, past: Relation) -> bool:
+    return same(_unstamped(now.doc), _unstamped(past.doc))
+
+
 def _plan_relation(txn: Transaction, lives: Lives, plan: Plan, rid: int, first: int) -> None:
     past, now = lives.relation(rid, first - 1), lives.relation(rid)
     if past is None and now is None:
         return
-    if past is not None and now is not None and same(_unstamped(now.doc), _unstamped(past.doc)):
+    if past is not None and now is not None and _is_same_edge(now, past):
         return
-    step = _outside(plan, lives.relation_steps(rid, first))
+    step = _in_the_way(plan, lives.relation_steps(rid, first), lambda at: lives.relation(rid, at), _is_same_edge)
     if step is not None:
         raise conflict(txn, "relation", _name(past or now), step)
     if past is None:
@@ -137,7 +179,7 @@ def _plan_paths(txn: Transaction, lives: Lives, plan: Plan) -> None:
         past, now = lives.path(path, first - 1), txn.path(path)
         if past == now:
             continue
-        step = _outside(plan, lives.path_steps(path, first))
+        step = _path_in_the_way(lives, plan, path, first)
         if step is not None:
             raise conflict(txn, "file", path, step)
         plan.paths[path] = past
