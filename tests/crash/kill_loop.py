@@ -259,8 +259,18 @@ def run(kills: int, seed: int, root: Path, deep_every: int = 10) -> Ledger:
     return ledger
 
 
+def report(ledger: Ledger) -> str:
+    """One line for the terminal."""
+    reopen_ms = sorted(1_000 * each for each in ledger.reopen_s)
+    return (
+        f"{len(reopen_ms)} kills of a writer, {len(ledger.acknowledged)} acknowledged writes, head {ledger.head}: none "
+        f"lost. Reopening: median {reopen_ms[len(reopen_ms) // 2]:.1f} ms, longest {reopen_ms[-1]:.1f} ms. "
+        f"Killed at {dict(ledger.steps)}."
+    )
+
+
 def main() -> None:
-    """The command line; see the head of this module."""
+    """The writer process, and a loop of its own; `python -m tests.crash` runs both loops."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
@@ -269,13 +279,7 @@ def main() -> None:
     if options.writer:
         run_writer(*options.writer, options.seed)
     with tempfile.TemporaryDirectory(prefix="brainy-crash-") as root:
-        ledger = run(options.kills, options.seed, Path(root))
-    reopen_ms = sorted(1_000 * each for each in ledger.reopen_s)
-    sys.stdout.write(
-        f"{options.kills} kills, {len(ledger.acknowledged)} acknowledged writes, head {ledger.head}: none lost. "
-        f"Reopening: median {reopen_ms[len(reopen_ms) // 2]:.1f} ms, longest {reopen_ms[-1]:.1f} ms. "
-        f"Killed at {dict(ledger.steps)}.\n"
-    )
+        print(report(run(options.kills, options.seed, Path(root))))
 
 
 if __name__ == "__main__":
