@@ -23,7 +23,7 @@ FILL_PRINCIPAL = "brainy"
 
 
 def fill_job(rows_max: int = FILL_ROWS_MAX) -> WriteJob:
-    """The next step: some records counted in, or some rows of a removed aggregate taken away. `{more}` is its answer."""
+    """The next step: some records counted in, or some rows of a removed aggregate taken away. Answers `{more}`."""
 
     def apply(txn: Transaction) -> Document:
         return {"more": txn.fill_aggregates(rows_max)}

@@ -13,6 +13,7 @@ from supervisor.backfill import Backfill
 from supervisor.config import Config
 from supervisor.embedding import EmbedLane, load_embedder
 from supervisor.filling import Filling
+from supervisor.feed import Feeds
 from supervisor.gateway import Gateway
 from supervisor.keys import KeyTable
 from supervisor.lifecycle import Lifecycle
@@ -57,6 +58,7 @@ class Assembly:
             on_writer=self._became_writer,
         )
         self.runner = Runner(self.pool, self.embed, clock, on_written=self._written)
+        self.feeds = Feeds(self.pool, self.runner, clock, observer)
         lifecycle = Lifecycle(self.pool, clock.now_ms)
         doors = ServerDoors(
             pool=self.pool,
@@ -71,6 +73,7 @@ class Assembly:
         self.gateway = Gateway(
             pool=self.pool,
             runner=self.runner,
+            feeds=self.feeds,
             tables=tables,
             clock=clock,
             observer=observer,
@@ -88,11 +91,12 @@ class Assembly:
         self.filling.written(slot, answer)
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Loads the model in the background and keeps the pool and what runs behind the writes going until cancelled."""
+        """Loads the model in the background and keeps the pool and the work behind the writes going until cancelled."""
         self.embed.start()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.pool.run)
             nursery.start_soon(self.backfill.run)
+            nursery.start_soon(self.feeds.run)
             nursery.start_soon(self.filling.run)
             task_status.started()
 

@@ -1,7 +1,7 @@
 """Aggregates filled behind the writes: one task that walks the open writer brains, a small commit at a time.
 
-A definition on a brain with records, and the rows of a removed one, are work that no caller waits for. A step is a job of
-the writer lane without a generation; between two steps every waiting write has its turn.
+A definition on a brain with records, and the rows of a removed one, are work that no caller waits for. A step is a job
+of the writer lane without a generation; between two steps every waiting write has its turn.
 """
 
 from __future__ import annotations
