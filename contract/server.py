@@ -166,6 +166,10 @@ JSONL_MEDIA_TYPE = "application/jsonl"
 JSONL_DOORS: Mapping[str, str] = MappingProxyType({"import": "content"})
 """Doors that take a JSON Lines body, and the field it becomes; `format` is `jsonl`, options are query parameters."""
 
+EVENT_STREAM_MEDIA_TYPE = "text/event-stream"
+EVENT_STREAM_DOORS: Mapping[str, str] = MappingProxyType({"changes": "since"})
+"""Doors that answer as a stream of events where a caller asks for one -> the parameter that the last event id fills."""
+
 MCP_REVISION = "2025-06-18"
 MCP_INSTRUCTIONS_PATH = "/_brainy/mcp/instructions.md"
 MCP_SKILLS_PATH = "/skills"

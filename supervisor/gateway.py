@@ -21,11 +21,13 @@ from contract.door import Door
 from contract.doors import DOORS
 from contract.limits import ADMIT_BODY_BYTES_MAX, IN_FLIGHT_PER_KEY_MAX
 from contract.refusals import Refusal
+from contract.server import EVENT_STREAM_DOORS
 from engine.clock import Clock
 from engine.doors import ENGINE_DOORS
 from ipc.frames import Answer, Call, RefusalDocument, Refused
-from ipc.link import Peer
+from ipc.link import Outcome, Peer, Streamed, Upload
 from supervisor import dispatch
+from supervisor.feed import Asked, Feeds
 from supervisor.keys import KeyTable
 from supervisor.observe import Level, Observer
 from supervisor.pool import Pool
@@ -49,6 +51,7 @@ class Arrival:
     call: Call
     body: bytes
     local: bool
+    started: float
 
 
 class Gateway:
@@ -60,6 +63,7 @@ class Gateway:
         *,
         pool: Pool,
         runner: Runner,
+        feeds: Feeds,
         tables: Callable[[], KeyTable],
         clock: Clock,
         observer: Observer,
@@ -69,6 +73,7 @@ class Gateway:
     ) -> None:
         self._pool = pool
         self._runner = runner
+        self._feeds = feeds
         self._tables = tables
         self._clock = clock
         self._observer = observer
@@ -77,11 +82,12 @@ class Gateway:
         self._trusted = trusted
         self._in_flight: Counter[str] = Counter()
 
-    async def handle(self, peer: Peer, call: Call, body: bytes) -> tuple[Answer | Refused, bytes]:
-        """Runs one call and gives its frame. Raises cancellation and nothing else."""
+    async def handle(self, peer: Peer, call: Call, body: bytes | Upload) -> Outcome:
+        """Runs one call and gives its frame, or its stream. Raises cancellation and nothing else."""
+        assert isinstance(body, bytes), "a link that streams bodies is told so in its settings, and ours is not"
         started = self._clock.monotonic()
         try:
-            done = await self._serve(Arrival(peer, call, body, self._trusted or peer.kind in LOCAL_KINDS))
+            done = await self._serve(Arrival(peer, call, body, self._trusted or peer.kind in LOCAL_KINDS, started))
         except Refusal as refusal:
             if refusal.name == "InternalError" and refusal.__cause__ is not None:
                 self._crashed(call, refusal.__cause__)  # a crash in the writer thread or of the disk
@@ -92,6 +98,8 @@ class Gateway:
             self._crashed(call, error)
             bug = Refusal("InternalError", f"{call.door} failed in a way that is a bug of this server.")
             return self._refused(call, bug, started), b""
+        if isinstance(done, Streamed):
+            return done
         return (
             Answer(
                 id=call.id,
@@ -104,7 +112,7 @@ class Gateway:
             done.body,
         )
 
-    async def _serve(self, arrival: Arrival) -> Done:
+    async def _serve(self, arrival: Arrival) -> Done | Streamed:
         call = arrival.call
         server_door = self._server_doors.get(call.door)
         if server_door is not None:
@@ -125,18 +133,20 @@ class Gateway:
             )
         self._in_flight[principal] += 1
         try:
-            return await self._admitted(arrival, door, grant)
+            return await self._admitted(arrival, ask, grant)
         finally:
             self._in_flight[principal] -= 1
             if not self._in_flight[principal]:
                 del self._in_flight[principal]
 
-    async def _admitted(self, arrival: Arrival, door: Door, grant: dispatch.Grant) -> Done:
-        call = arrival.call
+    async def _admitted(self, arrival: Arrival, ask: dispatch.Ask, grant: dispatch.Grant) -> Done | Streamed:
+        call, door = arrival.call, ask.door
         params = await self._decoded(door, arrival.body)
         refusal = dispatch.dispose(door, params)
         if refusal is not None:
             raise refusal
+        if call.takes_parts and door.full_name in EVENT_STREAM_DOORS:
+            return await self._feeds.open(self._asked(arrival, ask, grant, params), call.id)
         pool_door = self._pool_doors.get(door.full_name)
         if pool_door is not None:
             return Done(codec.encode(await pool_door(grant.brain, params), call.media))
@@ -155,6 +165,21 @@ class Gateway:
                 size_bytes=len(arrival.body),
                 in_process=self._trusted and call.credential is None,
             )
+        )
+
+    def _asked(self, arrival: Arrival, ask: dispatch.Ask, grant: dispatch.Grant, params: msgspec.Struct) -> Asked:
+        def judge() -> None:
+            again = dispatch.admit(ask, self._tables(), self._pool.known)
+            if isinstance(again, Refusal):
+                raise again
+
+        return Asked(
+            brain=grant.brain,
+            principal=grant.identity.principal,
+            params=params,
+            media=arrival.call.media,
+            judge=judge,
+            ms=lambda: round((self._clock.monotonic() - arrival.started) * 1000, 3),
         )
 
     async def _decoded(self, door: Door, body: bytes) -> msgspec.Struct:

@@ -76,7 +76,15 @@ class Ran:
 class WriterLane:
     """One thread that commits the jobs of one brain in groups. Made and used on the trio loop; `stop` joins it."""
 
-    def __init__(self, store: Writes, monotonic: Callable[[], float], name: str) -> None:
+    def __init__(
+        self,
+        store: Writes,
+        monotonic: Callable[[], float],
+        name: str,
+        on_group: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`on_group` is called on the trio loop after every group, whoever still waits for it."""
+        self._on_group = on_group
         self._store = store
         self._monotonic = monotonic
         self._token = trio.lowlevel.current_trio_token()
@@ -164,14 +172,14 @@ class WriterLane:
         for pending in group:
             pending.taken_at, pending.ended_at = taken, ended
         try:
-            self._token.run_sync_soon(_finish, group)
+            self._token.run_sync_soon(self._finish, group)
         except trio.RunFinishedError:
             return
 
-
-def _finish(group: list[_Pending]) -> None:
-    for pending in group:
-        pending.done.set()
+    def _finish(self, group: list[_Pending]) -> None:
+        for pending in group:
+            pending.done.set()
+        self._on_group()
 
 
 class ThreadLane:

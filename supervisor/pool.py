@@ -35,7 +35,10 @@ OPENINGS_MAX = 8
 
 @dataclass(slots=True, eq=False)
 class Slot:
-    """One known brain and its residency. Only the pool changes it; a pinned slot keeps its store."""
+    """One known brain and its residency. Only the pool changes it; a pinned slot keeps its store.
+
+    `followers` read it now and then and keep it from being evicted; `closings` counts how often it was closed by name.
+    """
 
     name: str
     path: Path
@@ -51,11 +54,19 @@ class Slot:
     pace: r.Pace = field(default_factory=r.Pace)
     lock: trio.Lock = field(default_factory=trio.Lock)
     left: trio.Event | None = None
+    followers: int = 0
+    closings: int = 0
+    moved: trio.Event = field(default_factory=trio.Event)
 
     @property
     def leased(self) -> bool:
         """Whether this process holds the writer lease: as the open writer, or kept over an eviction."""
         return self.lane is not None or self.kept is not None
+
+    @property
+    def used(self) -> bool:
+        """Whether a call, a change or a follower needs the store now, so that it is no time to evict it."""
+        return self.pins > 0 or self.moving or self.followers > 0
 
     def serves(self, *, writing: bool) -> bool:
         """Whether a call can be let in as things stand."""
@@ -69,6 +80,11 @@ class Slot:
         assert self.pins >= 0, "unpinned more often than pinned"
         if self.pins == 0 and self.left is not None:
             self.left.set()
+
+    def ring(self) -> None:
+        """Wakes whoever follows the brain: its head may have moved, or its store gone."""
+        self.moved.set()
+        self.moved = trio.Event()
 
     def open_store(self) -> Store:
         """The store of a pinned slot."""
@@ -197,7 +213,7 @@ class Pool:
                 await self._attach(slot)
             raise self._told(slot, refusal) from refusal
         slot.store, slot.fenced = store, False
-        slot.lane = WriterLane(store, self._clock.monotonic, slot.name)
+        slot.lane = WriterLane(store, self._clock.monotonic, slot.name, slot.ring)
         self._observer.observe("lease.held", brain=slot.name, claim=store.writer_block().get("claimPath"))
         self._on_writer(slot)
 
@@ -276,6 +292,8 @@ class Pool:
         A door in flight finishes first (A-LEASE-08).
         """
         slot = self.slot(name)
+        slot.closings += 1
+        slot.ring()
         async with slot.lock:
             was_open, had_lease = slot.store is not None, slot.leased
             await self._empty(slot)
@@ -311,7 +329,7 @@ class Pool:
     async def sweep(self) -> None:
         """Measures every open brain and evicts what `residency.evictions` names."""
         self._measure()
-        held = [r.Held(s.name, s.footprint_bytes, s.pins > 0 or s.moving, s.rhythm) for s in self.residents()]
+        held = [r.Held(s.name, s.footprint_bytes, s.used, s.rhythm) for s in self.residents()]
         for name in r.evictions(held, self.budget.bytes, self._now()):
             await self.evict(name)
 
@@ -324,7 +342,7 @@ class Pool:
         """Closes an idle brain's handles and keeps its lease; False when a call came in between."""
         slot = self.slot(name)
         async with slot.lock:
-            if slot.pins or slot.store is None:
+            if slot.pins or slot.followers or slot.store is None:
                 return False
             slot.moving = True
             await self._shut(slot, keep_lease=True)

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from math import inf
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -24,9 +25,12 @@ from engine.commit import WriteJob, WriteOutcome
 from engine.doors.points import is_point_read, view_for
 from engine.doors.registry import CallContext, Embedded, EngineDoor, Kind
 from engine.fingerprint import fingerprint
+from engine.view import View
 from supervisor import lanes as ln
 from supervisor.embedding import EmbedLane
 from supervisor.pool import Pool, Slot
+
+T = TypeVar("T")
 
 READ_THREADS = 4
 """Reads spend their time in SQLite and numpy, which let go of the interpreter; more threads only queue for it."""
@@ -92,6 +96,23 @@ class Runner:
         finally:
             slot.unpin()
 
+    async def look(self, brain: str, read: Callable[[View, CallContext], T]) -> T:
+        """What `read` finds in a view of a brain at its head, made on the read lane; holds the brain only meanwhile."""
+        slot = await self._pool.pin(brain, writing=False)
+        try:
+            store = slot.open_store()
+            check = ln.deadline_check(inf, self._clock.monotonic, in_thread=True)
+            context = CallContext(principal="", now_ms=self._clock.now_ms(), check=check)
+
+            def run() -> T:
+                with store.view() as view:
+                    return read(view, context)
+
+            found: T = (await self._reads.run(run)).outcome
+            return found
+        finally:
+            slot.unpin()
+
     async def in_thread(self, work: Callable[[], Any]) -> Any:  # noqa: ANN401 - gives what `work` gives
         """Runs something of ours (decoding a large body) on the read lane."""
         return (await self._reads.run(work)).outcome
@@ -114,6 +135,7 @@ class Runner:
             embedder_info=self._embed.info,
             in_process=work.in_process,
             new_id=self._clock.new_id,
+            brain=work.brain,
         )
 
     async def _read(self, work: Work, context: CallContext, slot: Slot) -> Done:
