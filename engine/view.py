@@ -196,8 +196,8 @@ class View:
         """The next relations in id order (bytes); continue after the last one's id. At most `limit` rows."""
         return bulk.relations_by_id(self._scope, after, limit)
 
-    def relation_ends(self, after_rid: int = 0, limit: int = 4_096) -> list[tuple[int, int, int]]:
-        """(rid, src, dst) of the next relations in insertion order, without their documents. At most `limit` rows."""
+    def relation_ends(self, after_rid: int = 0, limit: int = 4_096) -> list[bulk.RelationEnds]:
+        """The ends of the next relations in insertion order, without their documents. At most `limit` rows."""
         return bulk.relation_ends(self._scope, after_rid, limit)
 
     # -- counters

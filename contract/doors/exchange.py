@@ -39,12 +39,21 @@ class ExportParams(t.Params, kw_only=True, frozen=True):
 
 
 class ExportResult(t.Result, kw_only=True, frozen=True):
-    """The brain as one document; over HTTP as JSON Lines."""
+    """The brain as one document; over HTTP it is streamed as it is written, a portable one as JSON Lines."""
 
     header: Annotated[t.JsonObject, Meta(description="Format, version, generation, counts.")]
-    entities: Annotated[list[t.JsonObject], Meta(description="Entities, by id.")]
-    relations: Annotated[list[t.JsonObject], Meta(description="Relations, by id.")]
-    blobs: Annotated[list[t.JsonObject], Meta(description="File contents, by hash.")]
+    generation: t.GenerationNow
+    entities: Annotated[
+        list[t.JsonObject] | None, Meta(description="Entities, by id; formats `portable` and `json`.")
+    ] = None
+    relations: Annotated[
+        list[t.JsonObject] | None, Meta(description="Relations between them, by id; formats `portable` and `json`.")
+    ] = None
+    blobs: Annotated[
+        list[t.JsonObject] | None, Meta(description="File contents, by hash; formats `portable` and `json`.")
+    ] = None
+    content: Annotated[str | None, Meta(description="The text, for the formats `csv` and `graphml`.")] = None
+    media_type: Annotated[str | None, Meta(description="What `content` is.")] = None
 
 
 ImportFormat = Literal["portable", "json", "jsonl", "csv", "tsv", "md", "txt", "yaml"]
@@ -172,7 +181,6 @@ DOORS = (
             "RecordCorruptError",
             "BlobCorruptError",
         ),
-        release=STEP_2,
     ),
     Door(
         name="import",

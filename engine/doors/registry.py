@@ -13,9 +13,9 @@ that it wants embedded, and calls `run` with what its kind takes:
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from engine.clock import SystemClock
 from engine.records import Passage
@@ -99,7 +99,8 @@ class CallContext:
     `principal` comes from the credential and nothing else. `check` raises when the call was cancelled or its deadline
     has passed; a scan calls it at least every 256 rows. `embedder_info` names the model in use, None while there is
     none. `new_id` gives fresh ids. `in_process` is True for the embedding program alone: it may use what no key may.
-    `now_ms` is for answers only; stored times come from the transaction.
+    `now_ms` is for answers only; stored times come from the transaction. `brain` is the name that the brain is served
+    by, empty for a program that embeds one.
     """
 
     principal: str
@@ -109,6 +110,7 @@ class CallContext:
     embedder_info: ModelInfo | None = None
     in_process: bool = False
     new_id: Callable[[], str] = SystemClock().new_id
+    brain: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +130,25 @@ class EngineDoor:
     writing: bool = False
 
 
+class Parts(NamedTuple):
+    """An answer that comes in pieces: `head` says what they are (`mediaType`, and `size` in bytes where it is known).
+
+    `pieces` is iterated on a thread, and not at all times on the same one; it holds no view between two pieces.
+    """
+
+    head: Document
+    pieces: Iterator[bytes]
+    generation: int
+
+
+StreamRun = Callable[[Any, Any, CallContext], Parts]
+UploadRun = Callable[[Any, Any, Any, CallContext], Document]
+_S = TypeVar("_S", bound=StreamRun)
+_U = TypeVar("_U", bound=UploadRun)
+
 _DOORS: dict[str, EngineDoor] = {}
+_STREAMS: dict[str, StreamRun] = {}
+_UPLOADS: dict[str, UploadRun] = {}
 
 
 def registered() -> Mapping[str, EngineDoor]:
@@ -166,3 +186,34 @@ def mechanics(name: str, *, writing: bool = False) -> Callable[[_F], _F]:
 def models(name: str) -> Callable[[_F], _F]:
     """Declares a door of the local model."""
     return _declare(name, Kind.MODEL, Lane.EMBED)
+
+
+def streams(name: str) -> Callable[[_S], _S]:
+    """Declares how a door's answer is given in pieces, beside the whole one: `run(store, params, call)`."""
+
+    def keep(run: _S) -> _S:
+        _STREAMS[name] = run
+        return run
+
+    return keep
+
+
+def uploads(name: str) -> Callable[[_U], _U]:
+    """Declares how a door takes a body of any length: `run(store, params, file, call)` with the body as a file on
+    disk, open for reading at its beginning; the door commits jobs of its own, on any thread."""
+
+    def keep(run: _U) -> _U:
+        _UPLOADS[name] = run
+        return run
+
+    return keep
+
+
+def stream_of(name: str) -> StreamRun | None:
+    """How this door's answer is given in pieces; None for a door that has no such way."""
+    return _STREAMS.get(name)
+
+
+def upload_of(name: str) -> UploadRun | None:
+    """How this door takes a body of any length; None for a door that has no such way."""
+    return _UPLOADS.get(name)

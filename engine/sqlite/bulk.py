@@ -23,6 +23,15 @@ class EntityTrait(NamedTuple):
     visibility: int
 
 
+class RelationEnds(NamedTuple):
+    """What a pass over all relations can know without reading a document."""
+
+    rid: int
+    src: int
+    dst: int
+    visibility: int
+
+
 class VectorRow(NamedTuple):
     """The vector of a content, the space it belongs to, and whether the content has it alone (no passages)."""
 
@@ -94,12 +103,12 @@ def entity_traits(scope: Scope, after_iid: int, limit: int) -> list[EntityTrait]
     return [EntityTrait(*row) for row in scope.rows(sql + "ORDER BY 1 LIMIT ?3", (after_iid, scope.pin, limit))]
 
 
-def relation_ends(scope: Scope, after_rid: int, limit: int) -> list[tuple[int, int, int]]:
-    """(rid, src, dst) of the next relations in insertion order, without their documents."""
-    sql = "SELECT rid,src,dst FROM rel WHERE rid>?1 AND g0<=?2 "
+def relation_ends(scope: Scope, after_rid: int, limit: int) -> list[RelationEnds]:
+    """The ends of the next relations in insertion order, without their documents."""
+    sql = "SELECT rid,src,dst,vis FROM rel WHERE rid>?1 AND g0<=?2 "
     if not scope.live:
-        sql += "UNION ALL SELECT rid,src,dst FROM rel_old WHERE rid>?1 AND g0<=?2 AND g1>?2 "
-    return [(rid, src, dst) for rid, src, dst in scope.rows(sql + "ORDER BY 1 LIMIT ?3", (after_rid, scope.pin, limit))]
+        sql += "UNION ALL SELECT rid,src,dst,vis FROM rel_old WHERE rid>?1 AND g0<=?2 AND g1>?2 "
+    return [RelationEnds(*row) for row in scope.rows(sql + "ORDER BY 1 LIMIT ?3", (after_rid, scope.pin, limit))]
 
 
 def vectors_of(scope: Scope, cids: Sequence[int]) -> dict[int, VectorRow]:
