@@ -274,10 +274,31 @@ class IndexView:
         lacking = np.ones(len(vers), dtype=bool) if space is None else ~self.with_vector(space, vers)
         return int(np.count_nonzero(with_text & lacking))
 
+    def vector_count(self, space: int) -> int:
+        """How many vectors a space has, those of every generation."""
+        rows = self._state.spaces.get(space)
+        return 0 if rows is None else rows.count
+
+    def vector_of(self, space: int, ver: int) -> Matrix | None:
+        """The unit vector that a version is searched by in a space, the first one of its passages; None without one."""
+        rows = self._state.spaces.get(space)
+        row = -1 if rows is None else int(rows.rows_of(self.cids(np.array([ver])))[0])
+        return None if rows is None or row < 0 else rows.row(row)
+
     @property
     def segment_count(self) -> int:
         """How many segments an answer may touch."""
         return self._state.segment_count
+
+    @property
+    def sealed_count(self) -> int:
+        """How many versions are in segments."""
+        return sum(len(held.segment) for held in self._state.fields)
+
+    @property
+    def unsealed_count(self) -> int:
+        """How many versions a filter evaluates one by one, because no segment has them yet."""
+        return len(self._unsealed())
 
 
 def holding(tree: Node, segment: FieldSegment, check: Check = _unchecked) -> Mask:

@@ -10,7 +10,7 @@ from msgspec import Meta
 from contract import limits
 from contract import types as t
 from contract.door import Door, Effect
-from contract.doors.releases import STEP_2, STEP_3, later
+from contract.doors.releases import STEP_3, later
 
 _OVER = {"too_large": "QueryLimitError"}
 _LIMIT = Meta(ge=1, le=limits.FIND_LIMIT_MAX, extra=_OVER, description="At most this many rows.")
@@ -176,30 +176,73 @@ class PageParams(t.Params, kw_only=True, frozen=True):
     """Parameters of page."""
 
     kind: Annotated[Literal["entities", "relations"], Meta(description="What to read.")]
-    type: Annotated[Annotated[str, Meta(min_length=1)] | None, Meta(description="Only this noun or verb type.")] = None
+    type: Annotated[
+        Annotated[str, Meta(min_length=1, max_length=limits.NAME_CHARS_MAX)] | None,
+        Meta(description="Only this noun or verb type."),
+    ] = None
     cursor: Annotated[
-        Annotated[str, Meta(min_length=1, max_length=2048)] | None, Meta(description="Go on after an earlier page.")
+        Annotated[str, Meta(min_length=1, max_length=2048)] | None,
+        Meta(description="Go on after an earlier page, with the same parameters; at the generation it was read at."),
     ] = None
     limit: Annotated[int, _LIMIT] = 100
+    as_of: t.AsOfChoice = None
 
 
 class PageResult(t.Result, kw_only=True, frozen=True):
-    """One page of records of one generation, by id."""
+    """One page of the records of one generation."""
 
-    rows: Annotated[list[t.JsonObject], Meta(description="Entities or relations, by id.")]
+    rows: Annotated[
+        list[t.JsonObject], Meta(description="Public entities in the order of insertion, or relations by edge id.")
+    ]
     generation: t.GenerationNow
     cursor: Annotated[str | None, Meta(description="Where the next page begins; absent on the last.")] = None
+
+
+class ExplainClause(t.Result, kw_only=True, frozen=True):
+    """One test of the filter, as it would be answered."""
+
+    field: Annotated[str, Meta(description="The field, by its canonical name.")]
+    operator: Annotated[str, Meta(description="The operator, by its canonical name.")]
+    path: Annotated[
+        Literal["column-store", "sparse-chunked", "scan", "none"],
+        Meta(
+            description="How rows are tested: `column-store` on distinct values, `sparse-chunked` on those and a tail row "
+            "by row, `scan` row by row only, `none` when there is no row to test."
+        ),
+    ]
+    estimate: Annotated[int, Meta(description="Visible rows for which this test alone holds.")]
+    note: Annotated[str, Meta(description="What an author of the query should know.")]
+
+
+class ExplainLeg(t.Result, kw_only=True, frozen=True):
+    """One way of searching."""
+
+    leg: Annotated[Literal["metadata", "text", "semantic", "graph"], Meta(description="Its name.")]
+    served: Annotated[bool, Meta(description="Whether it would take part.")]
+    reason: Annotated[str | None, Meta(description="Why not.")] = None
+    pending: Annotated[int | None, Meta(description="Candidates whose text waits for its vector.")] = None
+    space: Annotated[t.JsonObject | None, Meta(description="Model and width of the vectors it compares.")] = None
+
+
+class ExplainOrder(t.Result, kw_only=True, frozen=True):
+    """How rows would be ordered."""
+
+    path: Annotated[
+        Literal["relevance", "field", "relevance-then-field", "insertion"], Meta(description="What orders the rows.")
+    ]
+    field: Annotated[str | None, Meta(description="The field, when one orders them.")] = None
+    direction: Annotated[t.Order | None, Meta(description="Its direction.")] = None
 
 
 class ExplainResult(t.Result, kw_only=True, frozen=True):
     """How find would answer these parameters."""
 
-    legs: Annotated[list[t.JsonObject], Meta(description="Ways of searching, and whether each is served.")]
-    clauses: Annotated[
-        list[t.JsonObject], Meta(description="Each test of the filter: field, operator, path, estimate, note.")
-    ]
-    order: Annotated[t.JsonObject, Meta(description="How rows are ordered.")]
-    warnings: Annotated[list[str], Meta(description="What would make the query slow.")]
+    legs: Annotated[list[ExplainLeg], Meta(description="Ways of searching, and whether each is served.")]
+    clauses: Annotated[list[ExplainClause], Meta(description="Each test of the filter.")]
+    order: Annotated[ExplainOrder, Meta(description="How rows are ordered.")]
+    candidates: Annotated[int, Meta(description="Rows for which the whole filter holds.")]
+    generation: t.GenerationNow
+    warnings: Annotated[list[str], Meta(description="What would make the query slow or its answer partial.")]
 
 
 class CountsParams(t.Params, kw_only=True, frozen=True):
@@ -246,6 +289,20 @@ _FILTER_REFUSALS = (
 )
 _MEANING_REFUSALS = ("VectorDimensionError", "EmbeddingModelUnavailableError", "SemanticLegUnavailableError")
 _TIME_REFUSALS = ("GenerationNotRetainedError", "GenerationInFutureError")
+_FIND_LATER = later(
+    STEP_3,
+    "connected",
+    "near",
+    "fusion",
+    "purpose",
+    "rerank",
+    "passages",
+    "aggregate",
+    "having",
+    "cursor",
+    "explain",
+    "searchMode=graph",
+)
 
 DOORS = (
     Door(
@@ -268,20 +325,7 @@ DOORS = (
             "RecordCorruptError",
             "AnswerTooLargeError",
         ),
-        later=later(
-            STEP_3,
-            "connected",
-            "near",
-            "fusion",
-            "purpose",
-            "rerank",
-            "passages",
-            "aggregate",
-            "having",
-            "cursor",
-            "explain",
-            "searchMode=graph",
-        ),
+        later=_FIND_LATER,
     ),
     Door(
         name="similar",
@@ -302,7 +346,7 @@ DOORS = (
     Door(
         name="page",
         title="Read all records in pages",
-        summary="Read every entity or relation of one generation in id order, page by page.",
+        summary="Read every entity (in the order of insertion) or relation (by edge id) of one generation, page by page.",
         effect=Effect.READ,
         params=PageParams,
         result=PageResult,
@@ -312,8 +356,9 @@ DOORS = (
             "UnknownVerbTypeError",
             "QueryLimitError",
             "RecordCorruptError",
+            "AnswerTooLargeError",
+            *_TIME_REFUSALS,
         ),
-        release=STEP_2,
     ),
     Door(
         name="explain",
@@ -323,7 +368,7 @@ DOORS = (
         params=FindParams,
         result=ExplainResult,
         refusals=(*_FILTER_REFUSALS, *_MEANING_REFUSALS, *_TIME_REFUSALS, "UnknownVerbTypeError"),
-        release=STEP_2,
+        later=_FIND_LATER,
     ),
     Door(
         name="counts",

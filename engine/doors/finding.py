@@ -1,4 +1,4 @@
-"""The doors that search: find similar. The plan is `engine.plan`'s; here is what each wants embedded first."""
+"""The doors that search: find similar explain. The plan is `engine.plan`'s; here is what each wants embedded first."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from contract.doors.queries import FindParams, SimilarParams, TextTarget
 from engine.doors.registry import CallContext, Document, reads
+from engine.explain import run_explain
 from engine.plan import run_find, run_similar
 
 if TYPE_CHECKING:
@@ -33,3 +34,9 @@ def find(view: View, params: FindParams, call: CallContext) -> Document:
 def similar(view: View, params: SimilarParams, call: CallContext) -> Document:
     """Entities nearest to an entity, a vector or a text; see `run_similar`."""
     return run_similar(view, params, call)
+
+
+@reads("explain", texts=_texts_of_find)
+def explain(view: View, params: FindParams, call: CallContext) -> Document:
+    """How `find` would answer the same parameters; see `run_explain`."""
+    return run_explain(view, params, call)
