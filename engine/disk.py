@@ -50,6 +50,75 @@ class FileLock:
             self._descriptor = None
 
 
+class GrowingFile:
+    """A new file under a temporary name, written from the front; `keep` gives it its name, `discard` removes it.
+
+    One thread at a time. Whoever leaves it unfinished leaves a temporary file to the owner's next cleaning.
+    """
+
+    def __init__(self, disk: "Disk", temporary: Path) -> None:
+        self.path = temporary
+        self._disk = disk
+        disk.hit("file.create")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        self._descriptor: int | None = os.open(temporary, flags, 0o600)
+
+    def write(self, data: bytes) -> None:
+        """Add bytes at the end."""
+        assert self._descriptor is not None, "the file is finished"
+        self._disk.write_all(self._descriptor, [data])
+
+    def keep(self, path: Path) -> None:
+        """Make the bytes durable, then give them the name `path`, in the place of what had it."""
+        assert self._descriptor is not None, "the file is finished"
+        self._disk.hit("file.sync")
+        os.fsync(self._descriptor)
+        self._close()
+        self._disk.hit("file.rename")
+        os.rename(self.path, path)
+        self._disk.sync_folder(path.parent)
+
+    def discard(self) -> None:
+        """Remove what was not kept; after `keep` and a second time it does nothing but close."""
+        self._close()
+        self._disk.remove(self.path)
+
+    def _close(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+class OpenFile:
+    """A regular file open for reading at any place, whatever becomes of its name. `identity` changes with its bytes."""
+
+    def __init__(self, path: Path) -> None:
+        assert path.name not in _FORBIDDEN, path
+        self._descriptor: int | None = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+        status = os.fstat(self._descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            self.close()
+            raise ValueError(f"{path.name} is not a regular file")
+        self.size_bytes = status.st_size
+        self.identity = (status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns)
+
+    def read_at(self, offset: int, count: int) -> bytes:
+        """`count` bytes from `offset`, fewer at the end of the file."""
+        assert self._descriptor is not None, "the file is closed"
+        chunks: list[bytes] = []
+        while count and (chunk := os.pread(self._descriptor, count, offset)):
+            chunks.append(chunk)
+            offset += len(chunk)
+            count -= len(chunk)
+        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+    def close(self) -> None:
+        """Let go of it; a second call does nothing."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
 class Disk:
     """The host's file system. Tests give one with failpoints, or with another SQLite VFS."""
 
@@ -140,7 +209,7 @@ class Disk:
         descriptor = os.open(temporary, flags, 0o600)
         try:
             try:
-                written = self._write_all(descriptor, [data] if isinstance(data, bytes) else data)
+                written = self.write_all(descriptor, [data] if isinstance(data, bytes) else data)
                 if sync:
                     self.hit("file.sync")
                     os.fsync(descriptor)
@@ -155,7 +224,8 @@ class Disk:
             self.sync_folder(path.parent)
         return written
 
-    def _write_all(self, descriptor: int, chunks: Iterable[bytes]) -> int:
+    def write_all(self, descriptor: int, chunks: Iterable[bytes]) -> int:
+        """Write chunks to a descriptor of ours; how many bytes."""
         written = 0
         for chunk in chunks:
             rest = memoryview(chunk).cast("B")
@@ -191,6 +261,22 @@ class Disk:
         """Remove a name; False when it was absent."""
         try:
             os.unlink(path)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def age_s(self, path: Path, now_s: float) -> float | None:
+        """How long ago a regular file was changed or touched, in seconds; None when the name is absent or another."""
+        try:
+            status = os.lstat(path)
+        except FileNotFoundError:
+            return None
+        return now_s - status.st_mtime if stat.S_ISREG(status.st_mode) else None
+
+    def touch(self, path: Path, now_s: float) -> bool:
+        """Let a file's age begin at `now_s`; False when the name is absent."""
+        try:
+            os.utime(path, (now_s, now_s), follow_symlinks=False)
         except FileNotFoundError:
             return False
         return True

@@ -96,7 +96,7 @@ def run_similar(view: View, params: SimilarParams, call: CallContext) -> Documen
     candidates = index.candidates(tree_of(params), Scope(exclude_vfs=params.exclude_vfs), call.check)
     if anchor is not None:
         candidates = candidates[candidates != anchor.ver]
-    ranking = _by_meaning(index, meaning, candidates, params.threshold)
+    ranking = by_meaning(index, meaning, candidates, params.threshold)
     assert ranking.scores is not None
     places = index.best(ranking.vers, ranking.scores, params.limit)
     rows = rows_of(view, ranking, places, None, vectors=params.include_vectors)
@@ -143,7 +143,7 @@ def rank(index: IndexView, legs: Legs, candidates: Ints, params: FindParams, cal
         return Ranking(candidates)
     if legs.words is None:
         assert legs.meaning is not None
-        return _by_meaning(index, legs.meaning, candidates, params.threshold)
+        return by_meaning(index, legs.meaning, candidates, params.threshold)
     text = index.text_scores(list(query_words(legs.words)), candidates, call.check)
     if legs.meaning is None:
         found = np.flatnonzero(text > 0)
@@ -175,7 +175,7 @@ def mix_of(params: FindParams) -> Mix:
     return Mix(params.fusion.strategy, meaning, words)
 
 
-def _by_meaning(index: IndexView, meaning: Meaning, candidates: Ints, threshold: float | None) -> Ranking:
+def by_meaning(index: IndexView, meaning: Meaning, candidates: Ints, threshold: float | None) -> Ranking:
     cosine, member = index.cosines(meaning.space, meaning.vector, candidates)
     if threshold is not None:
         member = member & (cosine >= threshold)

@@ -229,6 +229,19 @@ class Transaction(View):
             )
         return digest
 
+    def adopt_blob(self, digest: str, size: int) -> None:
+        """Keep a blob whose file is durable already, as `BlobWriter.finish` leaves it."""
+        try:
+            found = self._context.blobs.disk.size_bytes(self._context.blobs.path_of(digest))
+        except (OSError, ValueError) as error:
+            raise self._context.blobs.damaged(digest, str(error)) from error
+        if found != size:
+            raise self._context.blobs.damaged(digest, "its file went before it was committed")
+        if self.blob_size(digest) is None:
+            self._recorder.touch()
+            insert = "INSERT INTO blob(hash,size,inline) VALUES(?,?,NULL)"
+            self._scope.connection.execute(insert, (bytes.fromhex(digest), size))
+
     def set_path(self, path: str, iid: int) -> None:
         """Let `path` name the entity `iid`; what it named before stays readable in the past."""
         before = self.path(path)

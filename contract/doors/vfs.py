@@ -10,7 +10,6 @@ from msgspec import Meta
 from contract import limits
 from contract import types as t
 from contract.door import Door, Effect
-from contract.doors.releases import STEP_2
 
 Kind = Literal["file", "directory", "symlink"]
 _CONTENT = Meta(max_length=limits.BODY_BYTES_MAX, description="The content, as text or base64.")
@@ -153,6 +152,15 @@ class PathResult(t.Result, kw_only=True, frozen=True):
     changed: Annotated[bool | None, Meta(description="False when nothing had to be written.")] = None
 
 
+class UnlinkParams(PathWriteParams, kw_only=True, frozen=True):
+    """Parameters of vfs.unlink."""
+
+    if_sha: Annotated[
+        Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")] | None,
+        Meta(description="Refuse unless the file has this SHA-256."),
+    ] = None
+
+
 class RmdirParams(PathWriteParams, kw_only=True, frozen=True):
     """Parameters of vfs.rmdir."""
 
@@ -172,10 +180,17 @@ class CopyParams(MoveParams, kw_only=True, frozen=True):
     recursive: Annotated[bool, Meta(description="Also copy everything below a folder.")] = False
 
 
+class ExistsParams(PathParams, kw_only=True, frozen=True):
+    """Parameters of vfs.exists."""
+
+    as_of: t.AsOfChoice = None
+
+
 class ExistsResult(t.Result, kw_only=True, frozen=True):
     """Whether a path exists."""
 
     exists: Annotated[bool, Meta(description="Whether it does.")]
+    generation: t.GenerationNow
 
 
 class VfsSearchParams(t.Params, kw_only=True, frozen=True):
@@ -196,7 +211,8 @@ class VfsSearchParams(t.Params, kw_only=True, frozen=True):
     ] = 10
     type: Annotated[t.Noun | None, Meta(description="Only this noun type.")] = None
     where: Annotated[t.WhereFilter | None, Meta(description="Only files that match this filter.")] = None
-    min_score: Annotated[t.Unit | None, Meta(description="Least similarity.")] = None
+    min_score: Annotated[t.Unit | None, Meta(description="Leave out files with a lower score.")] = None
+    as_of: t.AsOfChoice = None
 
 
 class VfsFindSimilarParams(PathParams, kw_only=True, frozen=True):
@@ -212,6 +228,7 @@ class VfsFindSimilarParams(PathParams, kw_only=True, frozen=True):
         ),
     ] = 10
     threshold: Annotated[t.Unit | None, Meta(description="Least similarity.")] = None
+    as_of: t.AsOfChoice = None
 
 
 class FileRow(t.Result, kw_only=True, frozen=True):
@@ -233,7 +250,8 @@ class TreeParams(t.Params, kw_only=True, frozen=True):
     """Parameters of vfs.tree."""
 
     path: Annotated[t.VfsPath, Meta(description="The folder at the top.")] = "/"
-    max_depth: Annotated[int, Meta(ge=1, le=32, description="At most this many levels.")] = 8
+    max_depth: Annotated[int, Meta(ge=1, le=limits.VFS_TREE_DEPTH_MAX, description="At most this many levels.")] = 8
+    as_of: t.AsOfChoice = None
 
 
 class TreeNode(t.Result, kw_only=True, frozen=True):
@@ -251,6 +269,13 @@ class TreeResult(t.Result, kw_only=True, frozen=True):
     """The tree below a folder."""
 
     root: Annotated[TreeNode, Meta(description="The folder at the top.")]
+    generation: t.GenerationNow
+
+
+class GetMetadataParams(PathParams, kw_only=True, frozen=True):
+    """Parameters of vfs.getMetadata."""
+
+    as_of: t.AsOfChoice = None
 
 
 class SetMetadataParams(PathWriteParams, kw_only=True, frozen=True):
@@ -263,16 +288,17 @@ class MetadataResult(t.Result, kw_only=True, frozen=True):
     """The fields of a file."""
 
     metadata: Annotated[t.JsonObject, Meta(description="The caller's own fields.")]
+    generation: t.GenerationNow
 
 
 class SetMetadataResult(MetadataResult, kw_only=True, frozen=True):
     """The fields of a file after they were set."""
 
-    generation: t.GenerationNow
     changed: Annotated[bool | None, Meta(description="False when nothing had to be written.")] = None
 
 
-_READ = ("VfsError", "BlobCorruptError", "RecordCorruptError", "GenerationNotRetainedError", "GenerationInFutureError")
+_PAST = ("GenerationNotRetainedError", "GenerationInFutureError")
+_READ = ("VfsError", "BlobCorruptError", "RecordCorruptError", *_PAST)
 _SEARCH = (
     "VfsError",
     "UnknownNounTypeError",
@@ -281,24 +307,27 @@ _SEARCH = (
     "FieldNotQueryableError",
     "QueryLimitError",
     "EmbeddingModelUnavailableError",
+    *_PAST,
+    "RecordCorruptError",
 )
 _VFS = ("VfsError",)
+_SUBTREE = ("VfsError", "BatchTooLargeError")
 
 DOORS = (
     Door(namespace="vfs", name="readFile", title="Read a file", summary="Read one file of the brain, checked against its hash.", effect=Effect.READ, params=ReadFileParams, result=ReadFileResult, refusals=(*_READ, "AnswerTooLargeError")),
     Door(namespace="vfs", name="readdir", title="List a folder", summary="List everything below a folder at any depth, small text files with their text.", effect=Effect.READ, params=ReaddirParams, result=ReaddirResult, refusals=(*_READ, "AnswerTooLargeError")),
     Door(namespace="vfs", name="stat", title="Look at a path", summary="Read what is known of a file or folder without its content.", effect=Effect.READ, params=StatParams, result=StatResult, refusals=_READ),
     Door(namespace="vfs", name="writeFile", title="Write a file", summary="Write one file, making its folders; text becomes searchable.", effect=Effect.WRITE, params=WriteFileParams, result=WriteFileResult, refusals=("VfsError", "ReservedFieldError", "RevisionConflictError")),
-    Door(namespace="vfs", name="appendFile", title="Append to a file", summary="Add content at the end of a file; makes it when it is missing.", effect=Effect.WRITE, params=AppendFileParams, result=WriteFileResult, refusals=("VfsError", "BlobCorruptError"), release=STEP_2),
-    Door(namespace="vfs", name="unlink", title="Remove a file", summary="Remove one file of the brain.", effect=Effect.DESTROY, params=PathWriteParams, result=t.Removed, refusals=_VFS, release=STEP_2),
-    Door(namespace="vfs", name="mkdir", title="Make a folder", summary="Make a folder, with its parents.", effect=Effect.WRITE, params=MkdirParams, result=PathResult, refusals=_VFS, release=STEP_2),
-    Door(namespace="vfs", name="rmdir", title="Remove a folder", summary="Remove an empty folder, or everything below it.", effect=Effect.DESTROY, params=RmdirParams, result=t.Removed, refusals=_VFS, release=STEP_2),
-    Door(namespace="vfs", name="rename", title="Move a file", summary="Move or rename a file or folder; ids and content stay.", effect=Effect.WRITE, params=MoveParams, result=PathResult, refusals=_VFS, release=STEP_2),
-    Door(namespace="vfs", name="copy", title="Copy a file", summary="Copy a file or folder under new ids.", effect=Effect.WRITE, params=CopyParams, result=PathResult, refusals=_VFS, release=STEP_2),
-    Door(namespace="vfs", name="exists", title="Does a path exist", summary="Tell whether a path exists.", effect=Effect.READ, params=PathParams, result=ExistsResult, refusals=_VFS, release=STEP_2),
-    Door(namespace="vfs", name="search", title="Search files", summary="Find files below a folder by words and meaning.", effect=Effect.READ, params=VfsSearchParams, result=FileRowsResult, refusals=_SEARCH, release=STEP_2),
-    Door(namespace="vfs", name="findSimilar", title="Find similar files", summary="Find the files nearest in meaning to one file.", effect=Effect.READ, params=VfsFindSimilarParams, result=FileRowsResult, refusals=("VfsError", "SemanticLegUnavailableError", "QueryLimitError"), release=STEP_2),
-    Door(namespace="vfs", name="tree", title="Show the file tree", summary="Show folders and files below a folder as a tree.", effect=Effect.READ, params=TreeParams, result=TreeResult, refusals=_VFS, release=STEP_2),
-    Door(namespace="vfs", name="getMetadata", title="Read a file's fields", summary="Read your own fields of a file or folder.", effect=Effect.READ, params=PathParams, result=MetadataResult, refusals=_VFS, release=STEP_2),
-    Door(namespace="vfs", name="setMetadata", title="Set a file's fields", summary="Set your own fields of a file or folder.", effect=Effect.WRITE, params=SetMetadataParams, result=SetMetadataResult, refusals=("VfsError", "ReservedFieldError"), release=STEP_2),
+    Door(namespace="vfs", name="appendFile", title="Append to a file", summary="Add content at the end of a file; makes it when it is missing.", effect=Effect.WRITE, params=AppendFileParams, result=WriteFileResult, refusals=("VfsError", "BlobCorruptError", "BodyTooLargeError")),
+    Door(namespace="vfs", name="unlink", title="Remove a file", summary="Remove one file of the brain.", effect=Effect.DESTROY, params=UnlinkParams, result=t.Removed, refusals=("VfsError", "RevisionConflictError")),
+    Door(namespace="vfs", name="mkdir", title="Make a folder", summary="Make a folder, with its parents.", effect=Effect.WRITE, params=MkdirParams, result=PathResult, refusals=_VFS),
+    Door(namespace="vfs", name="rmdir", title="Remove a folder", summary="Remove an empty folder, or everything below it.", effect=Effect.DESTROY, params=RmdirParams, result=t.Removed, refusals=_SUBTREE),
+    Door(namespace="vfs", name="rename", title="Move a file", summary="Move or rename a file or folder with everything below it; ids and content stay.", effect=Effect.WRITE, params=MoveParams, result=PathResult, refusals=_SUBTREE),
+    Door(namespace="vfs", name="copy", title="Copy a file", summary="Copy a file or folder under new ids.", effect=Effect.WRITE, params=CopyParams, result=PathResult, refusals=_SUBTREE),
+    Door(namespace="vfs", name="exists", title="Does a path exist", summary="Tell whether a path exists.", effect=Effect.READ, params=ExistsParams, result=ExistsResult, refusals=(*_VFS, *_PAST)),
+    Door(namespace="vfs", name="search", title="Search files", summary="Find files below a folder by words and meaning.", effect=Effect.READ, params=VfsSearchParams, result=FileRowsResult, refusals=_SEARCH),
+    Door(namespace="vfs", name="findSimilar", title="Find similar files", summary="Find the files nearest in meaning to one file.", effect=Effect.READ, params=VfsFindSimilarParams, result=FileRowsResult, refusals=("VfsError", "SemanticLegUnavailableError", "QueryLimitError", *_PAST, "RecordCorruptError")),
+    Door(namespace="vfs", name="tree", title="Show the file tree", summary="Show folders and files below a folder as a tree.", effect=Effect.READ, params=TreeParams, result=TreeResult, refusals=(*_VFS, *_PAST, "RecordCorruptError", "AnswerTooLargeError")),
+    Door(namespace="vfs", name="getMetadata", title="Read a file's fields", summary="Read your own fields of a file or folder.", effect=Effect.READ, params=GetMetadataParams, result=MetadataResult, refusals=(*_VFS, *_PAST, "RecordCorruptError")),
+    Door(namespace="vfs", name="setMetadata", title="Set a file's fields", summary="Set your own fields of a file or folder.", effect=Effect.WRITE, params=SetMetadataParams, result=SetMetadataResult, refusals=("VfsError", "ReservedFieldError")),
 )  # fmt: skip

@@ -1,31 +1,34 @@
-"""The doors of files: vfs.writeFile vfs.readFile vfs.readdir vfs.stat. The tree itself is `engine.vfs.tree`'s."""
+"""The doors of files themselves: vfs.writeFile vfs.appendFile vfs.readFile vfs.readdir vfs.stat."""
 
 from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from contract.doors.vfs import ReaddirParams, ReadFileParams, StatParams, WriteFileParams
-from contract.limits import ANSWER_BYTES_MAX, READ_CHUNK_ROWS_MAX, VFS_INLINE_BYTES_MAX
+from contract.doors.vfs import AppendFileParams, ReaddirParams, ReadFileParams, StatParams, WriteFileParams
+from contract.limits import ANSWER_BYTES_MAX, VFS_APPEND_BYTES_MAX, VFS_INLINE_BYTES_MAX
 from contract.refusals import Refusal
 from engine.doors.registry import CallContext, Document, reads, writes
 from engine.records import Entity
 from engine.rows.documents import text_of_data
-from engine.rows.guards import VFS_METADATA_KEYS, is_vfs_row
+from engine.rows.guards import VFS_METADATA_KEYS
 from engine.vfs.errors import Code, shown, vfs_error
 from engine.vfs.media import MEDIA_TYPE, is_text_type, media_type_of
 from engine.vfs.paths import ROOT, clean_path, name_of
 from engine.vfs.tree import (
     FileWrite,
+    Payload,
     is_file,
     node_at,
+    required_directory,
     required_file,
     required_node,
     searchable_text,
     write_file,
 )
+from engine.vfs.walk import Node, below, children
 
 if TYPE_CHECKING:
     from engine.transaction import Transaction
@@ -53,6 +56,11 @@ def write(txn: Transaction, params: WriteFileParams, call: CallContext) -> Docum
 
     `ifAbsent` on a file that exists is EEXIST; `ifSha` that differs is `RevisionConflictError` with both hashes.
     """
+    return written(txn, params, Payload.of(decoded_content(params.content, params.encoding)), call)
+
+
+def written(txn: Transaction, params: WriteFileParams, content: Payload, call: CallContext) -> Document:
+    """Writes `content` as the file that the parameters describe, under their preconditions."""
     path = clean_path(params.path)
     existing = node_at(txn, path)
     if existing is not None and params.if_absent:
@@ -62,18 +70,40 @@ def write(txn: Transaction, params: WriteFileParams, call: CallContext) -> Docum
             f"{shown(path)} exists.",
             cure="Leave `ifAbsent` out to overwrite it, or use another path.",
         )
-    _check_sha(existing, path, params.if_sha)
-    content = decoded_content(params.content, params.encoding)
-    media_type = _media_type(params.media_type, path) or media_type_of(name_of(path), content)
+    check_sha(existing, path, params.if_sha)
+    media_type = _media_type(params.media_type, path) or media_type_of(name_of(path), content.head)
     metadata = params.metadata or {}
     refuse_owned_keys(metadata)
-    receipt = write_file(txn, FileWrite(path, written_name(params.path), content, media_type, metadata), call)
+    receipt = write_file(txn, FileWrite(path, params.path, content, media_type, metadata), call)
     return {**receipt, "mediaType": media_type}
 
 
-def written_name(path: str) -> str:
-    """The last name of a path as the caller spelled it: what lists show, whatever spelling finds the file."""
-    return path.rpartition("/")[2]
+@writes("vfs.appendFile")
+def append(txn: Transaction, params: AppendFileParams, call: CallContext) -> Document:
+    """Adds bytes at the end of a file, or makes it. What is there is checked first: damage is never written on.
+
+    The file is embedded anew in the background: what it says now is not known before the commit.
+    BodyTooLargeError when it would grow beyond VFS_APPEND_BYTES_MAX.
+    """
+    path = clean_path(params.path)
+    added = decoded_content(params.content, params.encoding)
+    existing = None if node_at(txn, path) is None and path != ROOT else required_file(txn, path)
+    if existing is None:
+        media_type = media_type_of(name_of(path), added)
+        receipt = write_file(txn, FileWrite(path, params.path, Payload.of(added), media_type, {}), call)
+        return {**receipt, "mediaType": media_type}
+    before = existing.doc["metadata"]
+    size = before["size"] + len(added)
+    if size > VFS_APPEND_BYTES_MAX:
+        raise Refusal(
+            "BodyTooLargeError",
+            f"{shown(path)} would have {size} bytes; appending goes up to {VFS_APPEND_BYTES_MAX}.",
+            cure="Begin another file, or write the whole anew with PUT /v1/brains/{brain}/files/<path>.",
+            details={"path": path, "size": size, "bytesMax": VFS_APPEND_BYTES_MAX},
+        )
+    payload = Payload.of(txn.blob(before["sha256"]) + added)
+    receipt = write_file(txn, FileWrite(path, params.path, payload, before["mimeType"], {}), call)
+    return {**receipt, "mediaType": before["mimeType"]}
 
 
 def refuse_owned_keys(metadata: Document) -> None:
@@ -103,7 +133,7 @@ def decoded_content(content: str, encoding: str) -> bytes:
         ) from error
 
 
-def _check_sha(existing: Entity | None, path: str, expected: str | None) -> None:
+def check_sha(existing: Entity | None, path: str, expected: str | None) -> None:
     actual = existing.doc["metadata"].get("sha256") if existing is not None else None
     if expected is not None and expected != actual:
         raise Refusal(
@@ -203,18 +233,10 @@ def readdir(view: View, params: ReaddirParams, call: CallContext) -> Document:
     refused whole. The root of a brain without files is an empty directory.
     """
     path = clean_path(params.path)
-    if path != ROOT or node_at(view, path) is not None:
-        node = required_node(view, path)
-        if is_file(node):
-            raise vfs_error(
-                Code.ENOTDIR,
-                path,
-                f"{shown(path)} is a file.",
-                cure="Read it with `vfs.readFile`, or look at `vfs.stat`.",
-            )
+    top = required_directory(view, path)
     entries: list[Document] = []
     total = 0
-    nodes = _below(view, path, call) if params.recursive else _children(view, path)
+    nodes: Iterable[Node] = below(view, path, call) if params.recursive else children(view, top, call)
     for entry_path, node in nodes:
         entry = _entry(view, entry_path, node, params.include_content)
         total += ENTRY_BYTES + len(entry_path.encode()) + len(entry.get("content", "").encode())
@@ -231,29 +253,6 @@ def _too_large(path: str, total: int) -> Refusal:
         cure="List without texts (`includeContent: false`), one level (`recursive: false`), or a folder further down.",
         details={"path": path, "bytesMax": ANSWER_BYTES_MAX},
     )
-
-
-def _below(view: View, directory: str, call: CallContext) -> Iterator[tuple[str, Entity]]:
-    """Nodes below a directory in path order, read in chunks."""
-    after = ""
-    while True:
-        call.check()
-        chunk = view.paths_under(directory, after, READ_CHUNK_ROWS_MAX)
-        nodes = view.entities_at([iid for _, iid in chunk])
-        yield from ((path, nodes[iid]) for path, iid in chunk)
-        if len(chunk) < READ_CHUNK_ROWS_MAX:
-            return
-        after = chunk[-1][0]
-
-
-def _children(view: View, directory: str) -> list[tuple[str, Entity]]:
-    """The direct children of a directory in path order, by its containment edges: the cost is theirs alone."""
-    node = node_at(view, directory)
-    if node is None:
-        return []
-    edges = view.edges([node.iid], "out", ["contains"])
-    children = [row for row in view.entities_at([edge.dst for edge in edges]).values() if is_vfs_row(row.doc)]
-    return sorted(((row.doc["metadata"]["path"], row) for row in children), key=lambda child: child[0].encode())
 
 
 def _entry(view: View, path: str, node: Entity, include_content: bool) -> Document:

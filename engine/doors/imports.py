@@ -13,7 +13,7 @@ from contract.check import RESERVED_METADATA_KEYS
 from contract.doors.exchange import ImportParams
 from contract.limits import BODY_BYTES_MAX, IMPORT_ROWS_MAX, METADATA_KEY_CHARS_MAX
 from contract.refusals import Refusal
-from engine.doors.files import decoded_content, refuse_owned_keys, written_name
+from engine.doors.files import decoded_content, refuse_owned_keys
 from engine.doors.registry import CallContext, Document, writes
 from engine.importing.detect import FORMATS, NOTES, Detected, detect
 from engine.importing.notes import read_note
@@ -24,7 +24,7 @@ from engine.rows.guards import VFS_METADATA_KEYS
 from engine.rows.intake import STAMP_KEYS, Intake, Tally, take_rows
 from engine.vfs.media import media_type_of
 from engine.vfs.paths import clean_path, name_of
-from engine.vfs.tree import FileWrite, is_file, node_at, required_file, write_file
+from engine.vfs.tree import FileWrite, Payload, is_file, node_at, required_file, write_file
 
 if TYPE_CHECKING:
     from engine.transaction import Transaction
@@ -157,12 +157,12 @@ def _note(
     existing = node_at(txn, path)
     before = existing.doc["metadata"] if existing is not None and is_file(existing) else None
     media_type = before["mimeType"] if params.vfs_path and before else media_type_of(name_of(path), content)
-    file = FileWrite(path, written_name(spelled), content, media_type, metadata)
+    file = FileWrite(path, spelled, Payload.of(content), media_type, metadata)
     if before is not None and (intake.mode == "skip" or _is_so(before, file)):
         tally.skipped = 1
     else:
         stamped = {**metadata, **intake.stamps(txn.now_ms, before)}
-        receipt = write_file(txn, FileWrite(path, file.name, content, media_type, stamped), call)
+        receipt = write_file(txn, FileWrite(path, spelled, file.content, media_type, stamped), call)
         tally.states.add(receipt["embedding"])
         tally.ids.append(receipt["entityId"])
         tally.added, tally.updated = (1, 0) if before is None else (0, 1)
@@ -191,14 +191,8 @@ def _note_metadata(fields: Document) -> tuple[Document, list[RowWarning]]:
 
 def _is_so(before: Document, file: FileWrite) -> bool:
     """True when the file has these bytes, type and metadata already, whatever import brought them."""
-    size = before["size"] == len(file.content) and before["mimeType"] == file.media_type
-    return (
-        size and all(same(before.get(key), value) for key, value in file.metadata.items()) and _same_bytes(before, file)
-    )
-
-
-def _same_bytes(before: Document, file: FileWrite) -> bool:
-    return bool(before["sha256"] == hashlib.sha256(file.content).hexdigest())
+    bytes_are_so = before["sha256"] == file.content.sha256 and before["mimeType"] == file.media_type
+    return bytes_are_so and all(same(before.get(key), value) for key, value in file.metadata.items())
 
 
 def _warning_document(warning: RowWarning) -> Document:

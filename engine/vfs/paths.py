@@ -106,6 +106,16 @@ def name_of(path: str) -> str:
     return path.rpartition("/")[2] or ROOT
 
 
+def spelled_name(path: str) -> str:
+    """The last name of a path as the caller spelled it: what lists show, whatever spelling finds the node."""
+    return path.rpartition("/")[2] or ROOT
+
+
+def spelled_parent(path: str) -> str:
+    """The directory above a path in the caller's spelling."""
+    return path.rpartition("/")[0] or ROOT
+
+
 def ancestors_of(path: str) -> list[str]:
     """Every directory above `path`, the root first."""
     names = path.split("/")[1:-1]

@@ -21,26 +21,47 @@ from engine.rows.entities import stored_state
 from engine.rows.guards import CONTAINS_SUBTYPE, DIRECTORY_SUBTYPE, FILE_SUBTYPE, ROOT_SUBTYPE, VFS_METADATA_KEYS
 from engine.vfs.errors import Code, shown, vfs_error
 from engine.vfs.media import is_text_type, noun_type_of, text_of
-from engine.vfs.paths import ROOT, ancestors_of, name_of, parent_of
+from engine.vfs.paths import ROOT, ancestors_of, parent_of, spelled_name, spelled_parent
 
 if TYPE_CHECKING:
     from engine.transaction import Transaction
     from engine.view import View
 
 INDEXED_BYTES_MAX = 256 * 1024
-"""How much of a text file is searchable in one row: a book's chapter; passages beyond it are another mechanism."""
+"""How much of a text file is searchable in one row: a book's chapter, some three hundred passages."""
+
+HEAD_BYTES_MAX = INDEXED_BYTES_MAX + 4
+"""What has to be seen of a file to index it: the indexed bytes, and the rest of a code point that they end in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """The bytes of a file: `data` itself, or None when the blob of `sha256` is durable already (a streamed upload).
+
+    `head` is the beginning, HEAD_BYTES_MAX of it at least when there are so many: what its text and type are told from.
+    """
+
+    sha256: str
+    size: int
+    head: bytes
+    data: bytes | None
+
+    @classmethod
+    def of(cls, data: bytes) -> Payload:
+        """Bytes in memory."""
+        return cls(hashlib.sha256(data).hexdigest(), len(data), data, data)
 
 
 @dataclass(frozen=True, slots=True)
 class FileWrite:
-    """One file to be written. `path` is clean; `name` is its last segment as the caller spelled it.
+    """One file to be written. `path` is clean; `spelled` is it as the caller wrote it.
 
     `metadata` is the caller's, merged into what the row has; `visibility` and `service` None keep or default.
     """
 
     path: str
-    name: str
-    content: bytes
+    spelled: str
+    content: Payload
     media_type: str
     metadata: Mapping[str, Any]
 
@@ -75,6 +96,24 @@ def required_file(view: View, path: str) -> Entity:
     return node
 
 
+def required_directory(view: View, path: str) -> list[Entity]:
+    """The directory at a clean path, as a list that is empty for the root of a brain without files.
+
+    `VfsError` ENOENT, or ENOTDIR when a file is there or above.
+    """
+    if path == ROOT and node_at(view, path) is None:
+        return []
+    node = required_node(view, path)
+    if is_file(node):
+        raise vfs_error(
+            Code.ENOTDIR,
+            path,
+            f"{shown(path)} is a file.",
+            cure="Read it with `vfs.readFile`, or look at `vfs.stat`.",
+        )
+    return [node]
+
+
 def is_file(node: Entity) -> bool:
     """True for a file, False for a directory or the root."""
     return bool(node.doc.get("subtype") == FILE_SUBTYPE)
@@ -93,15 +132,18 @@ def _is_a_directory(path: str) -> Exception:
     )
 
 
-def searchable_text(content: bytes, media_type: str) -> str | None:
-    """The text by which a file is found: at most 256 KiB of a text file, cut between code points; else None."""
+def searchable_text(content: bytes, media_type: str, size: int | None = None) -> str | None:
+    """The text by which a file is found: at most 256 KiB of a text file, cut between code points; else None.
+
+    `content` may be the head of a file of `size` bytes.
+    """
     if not is_text_type(media_type):
         return None
-    head = content[: INDEXED_BYTES_MAX + 4]
-    text = text_of(head if len(content) <= len(head) else _whole_points(head))
+    head, size = content[:HEAD_BYTES_MAX], len(content) if size is None else size
+    text = text_of(head if size <= len(head) else _whole_points(head))
     if text is None:
         return None
-    if len(content) > INDEXED_BYTES_MAX:
+    if size > INDEXED_BYTES_MAX:
         text = _whole_points(text.encode()[:INDEXED_BYTES_MAX]).decode()
     return text.removeprefix("\ufeff")
 
@@ -118,23 +160,26 @@ def _whole_points(head: bytes) -> bytes:
     return head
 
 
-def ensure_directory(txn: Transaction, path: str, call: CallContext) -> Entity:
-    """The directory at a clean path, made with what is missing above it; ENOTDIR when a file is in the way."""
+def ensure_directory(txn: Transaction, path: str, call: CallContext, spelled: str) -> Entity:
+    """The directory at a clean path, made with what is missing above it; ENOTDIR when a file is in the way.
+
+    `spelled` is the path as the caller wrote it: new directories are shown under the names in it.
+    """
     found = node_at(txn, path)
     if found is not None:
         if is_file(found):
             raise not_a_directory(path, path)
         return found
-    parent = None if path == ROOT else ensure_directory(txn, parent_of(path), call)
+    parent = None if path == ROOT else ensure_directory(txn, parent_of(path), call, spelled_parent(spelled))
     doc = _row(
         txn,
         call.new_id(),
         type="collection",
         subtype=ROOT_SUBTYPE if path == ROOT else DIRECTORY_SUBTYPE,
         visibility="internal",
-        metadata={"path": path, "name": name_of(path), "vfsType": "directory", "isVFSEntity": True},
+        metadata={"path": path, "name": spelled_name(spelled), "vfsType": "directory", "isVFSEntity": True},
     )
-    return _placed(txn, txn.add_entity(doc, None), parent, path, call)
+    return placed(txn, txn.add_entity(doc, None), parent, path, call)
 
 
 def write_file(txn: Transaction, file: FileWrite, call: CallContext) -> Document:
@@ -145,13 +190,12 @@ def write_file(txn: Transaction, file: FileWrite, call: CallContext) -> Document
     existing = node_at(txn, file.path)
     if file.path == ROOT or (existing is not None and not is_file(existing)):
         raise _is_a_directory(file.path)
-    sha256 = hashlib.sha256(file.content).hexdigest()
-    text = searchable_text(file.content, file.media_type)
-    own = _file_metadata(file, sha256, text, txn.now_ms)
-    receipt = {"path": file.path, "entityId": "", "sha256": sha256, "size": len(file.content)}
+    text = searchable_text(file.content.head, file.media_type, file.content.size)
+    own = _file_metadata(file, text, txn.now_ms)
+    receipt = {"path": file.path, "entityId": "", "sha256": file.content.sha256, "size": file.content.size}
     if existing is None:
-        parent = ensure_directory(txn, parent_of(file.path), call)
-        txn.put_blob(file.content)
+        parent = ensure_directory(txn, parent_of(file.path), call, spelled_parent(file.spelled))
+        _keep_bytes(txn, file.content)
         content = content_of(txn, call, text_of_data(text), None)
         doc = _row(
             txn,
@@ -162,7 +206,7 @@ def write_file(txn: Transaction, file: FileWrite, call: CallContext) -> Document
             metadata={**file.metadata, **own},
             visibility="public",
         )
-        entity = _placed(txn, txn.add_entity(doc, content), parent, file.path, call)
+        entity = placed(txn, txn.add_entity(doc, content), parent, file.path, call)
         return receipt | {"entityId": entity.id, "embedding": embedding_state(content, call)}
     return receipt | {"entityId": existing.id} | _rewrite(txn, existing, file, own, text, call)
 
@@ -184,21 +228,28 @@ def _rewrite(
     if same_text and same(doc, existing.doc):
         return {"embedding": state, "changed": False}
     if not same_bytes:
-        txn.put_blob(file.content)
+        _keep_bytes(txn, file.content)
     doc |= {"updatedAt": txn.now_ms, "_rev": int(existing.doc.get("_rev", 1)) + 1}
     txn.replace_entity(existing, ordered(doc, ENTITY_KEYS), content)
     return {"embedding": state}
 
 
-def _file_metadata(file: FileWrite, sha256: str, text: str | None, now_ms: int) -> dict[str, Any]:
+def _keep_bytes(txn: Transaction, content: Payload) -> None:
+    if content.data is None:
+        txn.adopt_blob(content.sha256, content.size)
+    else:
+        txn.put_blob(content.data)
+
+
+def _file_metadata(file: FileWrite, text: str | None, now_ms: int) -> dict[str, Any]:
     """The metadata keys that are the file's own."""
     own: dict[str, Any] = {
         "path": file.path,
-        "name": file.name,
+        "name": spelled_name(file.spelled),
         "vfsType": "file",
-        "size": len(file.content),
+        "size": file.content.size,
         "mimeType": file.media_type,
-        "sha256": sha256,
+        "sha256": file.content.sha256,
         "modified": now_ms,
         "isVFSEntity": True,
     }
@@ -211,25 +262,30 @@ def _row(txn: Transaction, entity_id: str, **fields: object) -> Document:
     return ordered({"id": entity_id, **fields, **stamps}, ENTITY_KEYS)
 
 
-def _placed(txn: Transaction, entity: Entity, parent: Entity | None, path: str, call: CallContext) -> Entity:
+def placed(txn: Transaction, entity: Entity, parent: Entity | None, path: str, call: CallContext) -> Entity:
     """Puts a new row at its path, below its parent."""
     txn.set_path(path, entity.iid)
     if parent is not None:
-        edge = ordered(
-            {
-                "id": call.new_id(),
-                "from": parent.id,
-                "to": entity.id,
-                "type": "contains",
-                "subtype": CONTAINS_SUBTYPE,
-                "metadata": {},
-                "weight": 1.0,
-                "visibility": "internal",
-                "createdAt": txn.now_ms,
-                "updatedAt": txn.now_ms,
-                "_rev": 1,
-            },
-            RELATION_KEYS,
-        )
-        txn.add_relation(edge, parent.iid, entity.iid)
+        link(txn, parent, entity, call)
     return entity
+
+
+def link(txn: Transaction, parent: Entity, entity: Entity, call: CallContext) -> None:
+    """The edge from a directory to its child."""
+    edge = ordered(
+        {
+            "id": call.new_id(),
+            "from": parent.id,
+            "to": entity.id,
+            "type": "contains",
+            "subtype": CONTAINS_SUBTYPE,
+            "metadata": {},
+            "weight": 1.0,
+            "visibility": "internal",
+            "createdAt": txn.now_ms,
+            "updatedAt": txn.now_ms,
+            "_rev": 1,
+        },
+        RELATION_KEYS,
+    )
+    txn.add_relation(edge, parent.iid, entity.iid)
