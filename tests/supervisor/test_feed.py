@@ -79,7 +79,7 @@ async def add(it: Bench, *ids: str) -> None:
 async def at_rest(it: Bench) -> None:
     slot = it.assembly.pool.slot("notes")
     with trio.move_on_after(2):
-        while slot.followers or it.link.streams:
+        while slot.followers or it.link.streams:  # noqa: ASYNC110 - nothing announces it
             await trio.sleep(0.005)
     assert (slot.followers, slot.pins) == (0, 0)
     assert not it.assembly.feeds.counts
@@ -157,14 +157,13 @@ def test_wake_ups_may_be_lost(tmp_path, monkeypatch):
 
 def test_first_write_claims_the_brain_beside_a_follower(tmp_path):
     async def main() -> None:
-        async with bench(tmp_path) as it:
-            async with following(it, follow=True) as follower:
-                await follower.until("caught-up")
-                await add(it, "a")
-                event = await follower.next()
-                assert event is not None
-                assert document(event)["changes"][0]["id"] == "a"
-                assert document(event)["principal"] == "owner"
+        async with bench(tmp_path) as it, following(it, follow=True) as follower:
+            await follower.until("caught-up")
+            await add(it, "a")
+            event = await follower.next()
+            assert event is not None
+            assert document(event)["changes"][0]["id"] == "a"
+            assert document(event)["principal"] == "owner"
 
     trio.run(main)
 
@@ -211,7 +210,7 @@ def test_slow_follower_is_told_where_to_resume_and_holds_nothing(tmp_path, monke
                 )
             with pace(monkeypatch, STALL_S=0.2):
                 async with following(it, follow=True) as follower:
-                    while follower.stream.reply is None:
+                    while follower.stream.reply is None:  # noqa: ASYNC110 - reading would make it fast
                         await trio.sleep(0.02)
                     events = []
                     while (event := await follower.next()) is not None:

@@ -7,13 +7,14 @@ import msgspec
 from contract.codec import Media
 from contract.door import Door
 from contract.refusals import Refusal
-from contract.server import JSONL_DOORS, JSONL_MEDIA_TYPE
+from contract.server import EVENT_STREAM_DOORS, JSONL_DOORS, JSONL_MEDIA_TYPE
 from workers.dispatch import Request
 from workers.fields import fields_of
 from workers.http.exchange import Answer, Exchange
 from workers.http.front import TRANSPORT, Front, Target, ask_of
 from workers.http.head import Head, body_media, media_type, timeout_ms
 from workers.http.query import query_params
+from workers.http.sse import resume_point, stream_events, wants_events
 from workers.routes import Match
 
 JSONL_FORMAT = "jsonl"
@@ -50,23 +51,25 @@ class DoorTarget(msgspec.Struct, frozen=True):
             body = b""
         elif body:
             media = body_media(kind)
-        reply = await front.run(
-            exchange,
-            Request(
-                door=door,
-                transport=TRANSPORT,
-                brain=match.brain,
-                params=params,
-                body=body,
-                media=media,
-                credential=ask.credential,
-                peer=ask.peer,
-                key=head.one("idempotency-key"),
-                timeout_ms=timeout_ms(head),
-                answer_media=exchange.media,
-            ),
+        events = door.full_name in EVENT_STREAM_DOORS and wants_events(head)
+        if events and (last_seen := resume_point(head)) is not None:
+            params[EVENT_STREAM_DOORS[door.full_name]] = last_seen
+        request = Request(
+            door=door,
+            transport=TRANSPORT,
+            brain=match.brain,
+            params=params,
+            body=body,
+            media=media,
+            credential=ask.credential,
+            peer=ask.peer,
+            key=head.one("idempotency-key"),
+            timeout_ms=timeout_ms(head),
+            answer_media=exchange.media,
         )
-        return front.answer_of(exchange, reply)
+        if events:
+            return await stream_events(front, exchange, request)
+        return front.answer_of(exchange, await front.run(exchange, request))
 
     def _parameters(self, head: Head, match: Match[Target], *, has_body: bool, lines: bool) -> dict[str, object]:
         """What path, query and headers say; `ValidationError` for what stands in two places or in the wrong one."""

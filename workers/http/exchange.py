@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from time import monotonic
 from typing import Any, Protocol
 
@@ -12,8 +13,11 @@ import msgspec
 from contract.codec import Media
 from workers.calls import Stopwatch
 from workers.dispatch import Finished
-from workers.http.body import Body, Receive
+from workers.http.body import Body, CallerGoneError, Receive
 from workers.http.head import TYPE_OF_MEDIA, Head, absolute_form
+
+# Longer than the supervisor waits for a reader, so that one that wakes up still learns where to resume.
+PART_S_MAX = 60.0
 
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
@@ -26,13 +30,27 @@ class Connection(Protocol):
         ...
 
 
+class Parts(Protocol):
+    """A body that is made while it is sent."""
+
+    def __aiter__(self) -> AsyncIterator[bytes]: ...
+
+    async def aclose(self) -> None:
+        """Gives back what makes it; called once, however the sending ends."""
+        ...
+
+
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """What goes out: a status, a body with its media type (None for no body at all), and header fields beside."""
+    """What goes out: a status, a body with its media type (None for no body at all), and header fields beside.
+
+    With `parts` the body is what they give, of a length that nobody knows before.
+    """
 
     status: int
     body: bytes = b""
     content_type: str | None = None
     headers: list[tuple[str, str]] = []
+    parts: Parts | None = None
 
     @classmethod
     def of(cls, finished: Finished, media: Media, extra: Iterable[tuple[str, str]] = ()) -> Answer:
@@ -74,6 +92,9 @@ class Exchange:
         fields = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in answer.headers]
         if answer.content_type is not None:
             fields.append((b"content-type", answer.content_type.encode("latin-1")))
+        if answer.parts is not None:
+            await self._send_parts(answer.status, fields, answer.parts)
+            return
         if answer.status not in (204, 304):
             fields.append((b"content-length", b"%d" % len(answer.body)))
         if early and self._version.startswith("1") and self.announces_body:
@@ -84,6 +105,46 @@ class Exchange:
             await self._send({"type": "http.response.body", "body": answer.body, "more_body": early})
             if early:
                 await self._finish_early()
+
+    async def _send_parts(self, status: int, fields: list[tuple[bytes, bytes]], parts: Parts) -> None:
+        """Send the head at once and each part as it comes. A caller who leaves, or takes nothing for `PART_S_MAX`,
+        ends it."""
+        try:
+            with contextlib.suppress(ConnectionError, CallerGoneError), self.leaving():
+                await self._send({"type": "http.response.start", "status": status, "headers": fields})
+                async for part in parts:
+                    async with asyncio.timeout(PART_S_MAX):
+                        await self._send({"type": "http.response.body", "body": part, "more_body": True})
+                async with asyncio.timeout(PART_S_MAX):
+                    await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+        except TimeoutError:
+            if self._connection is not None:
+                self._connection.abort()
+        finally:
+            await parts.aclose()
+
+    @contextlib.contextmanager
+    def leaving(self) -> Iterator[None]:
+        """Cancels this task when the caller leaves; the block then ends in `CallerGoneError`."""
+        task = asyncio.current_task()
+        assert task is not None, "an exchange is answered in a task of its own"
+        gone = asyncio.ensure_future(self.body.until_gone())
+
+        def leave(watch: asyncio.Future[None]) -> None:
+            if not watch.cancelled():
+                task.cancel()
+
+        gone.add_done_callback(leave)
+        try:
+            yield
+        except asyncio.CancelledError:
+            if not self.body.gone:
+                raise
+            task.uncancel()
+            raise CallerGoneError from None
+        finally:
+            gone.remove_done_callback(leave)
+            gone.cancel()
 
     def abandon(self) -> None:
         """End an exchange that will not be answered, because its caller left or stopped sending."""

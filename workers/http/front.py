@@ -5,9 +5,8 @@ Reading a body in the ruled order, calling over the link, and wording the outcom
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Awaitable, Callable
+from typing import Protocol, TypeVar
 
 from contract.limits import ADMIT_BODY_BYTES_MAX, BODY_BYTES_MAX
 from contract.refusals import Refusal
@@ -15,10 +14,11 @@ from ipc.link import Reply
 from workers.calls import Call, Calls, submit
 from workers.dispatch import Request, begin, finish, refused
 from workers.http.admission import Admissions, Ask, unauthenticated
-from workers.http.body import CallerGoneError
 from workers.http.exchange import Answer, Exchange
 from workers.http.head import body_too_large
 from workers.routes import Match
+
+T = TypeVar("T")
 
 TRANSPORT = "http"
 CHALLENGE = ("www-authenticate", 'Bearer realm="brainy"')
@@ -48,32 +48,23 @@ class Front:
 
     async def run(self, exchange: Exchange, request: Request) -> Reply:
         """Check the request and send it over the link. A caller who leaves cancels the call (`CallerGoneError`)."""
-        return await self.send(exchange, begin(request, self._new_key))
+        return await self.send(exchange, self.begun(request))
+
+    def begun(self, request: Request) -> Call:
+        """The request as a checked call; raises what `workers.dispatch.begin` raises."""
+        return begin(request, self._new_key)
 
     async def send(self, exchange: Exchange, call: Call) -> Reply:
-        """Send a checked call; the connection is watched while the supervisor works.
+        """Send a checked call; the connection is watched while the supervisor works."""
+        return await self.watched(exchange, submit(self.link, call))
+
+    async def watched(self, exchange: Exchange, work: Awaitable[T]) -> T:
+        """What `work` gives; `CallerGoneError` when the caller leaves first.
 
         The watch cancels this task instead of racing against a second one: that saves a task on every call.
         """
-        task = asyncio.current_task()
-        assert task is not None, "an exchange is answered in a task of its own"
-        gone = asyncio.ensure_future(exchange.body.until_gone())
-
-        def leave(watch: asyncio.Future[None]) -> None:
-            if not watch.cancelled():
-                task.cancel()
-
-        gone.add_done_callback(leave)
-        try:
-            return await submit(self.link, call)
-        except asyncio.CancelledError:
-            if not exchange.body.gone:
-                raise
-            task.uncancel()
-            raise CallerGoneError from None
-        finally:
-            gone.remove_done_callback(leave)
-            gone.cancel()
+        with exchange.leaving():
+            return await work
 
     def answer_of(self, exchange: Exchange, reply: Reply) -> Answer:
         """The supervisor's answer or refusal in the encoding of the exchange."""

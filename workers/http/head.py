@@ -185,19 +185,23 @@ def body_media(kind: str | None, served: Iterable[str] = MEDIA_OF_TYPE) -> Media
 
 def answer_media(head: Head) -> Media:
     """The encoding of the answer: MessagePack when Accept prefers it, else JSON. Accept never refuses."""
-    best: dict[Media, float] = {}
-    for value in head.fields.get("accept", []):
-        for part in value.split(","):
-            kind, *parameters = [piece.strip().lower() for piece in part.split(";")]
-            media = MEDIA_OF_TYPE.get(kind)
-            if media is not None and media not in best:
-                best[media] = _quality(parameters)
+    best = {MEDIA_OF_TYPE[kind]: q for kind, q in media_quality(head).items() if kind in MEDIA_OF_TYPE}
     order = list(best)
     wanted = best.get("msgpack", 0.0)
     plain = best.get("json", 0.0)
     if wanted > plain or (wanted == plain > 0 and order[0] == "msgpack"):
         return "msgpack"
     return "json"
+
+
+def media_quality(head: Head) -> dict[str, float]:
+    """How much Accept wants each media type that it names, in its order; the first mention of a type counts."""
+    found: dict[str, float] = {}
+    for value in head.fields.get("accept", []):
+        for part in value.split(","):
+            kind, *parameters = [piece.strip().lower() for piece in part.split(";")]
+            found.setdefault(kind, _quality(parameters))
+    return found
 
 
 def _quality(parameters: list[str]) -> float:
