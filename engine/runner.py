@@ -83,7 +83,7 @@ def _ran(
     store: Store, embedder: Embedder | None, door: EngineDoor, params: msgspec.Struct, call: CallContext
 ) -> Document:
     if door.kind is Kind.READ:
-        with view_for(store, params, call.now_ms) as view:
+        with view_for(store, params, call.now_ms, live=door.live) as view:
             return door.run(view, params, call)
     if door.kind is Kind.MECHANICS:
         return door.run(store, params, call)

@@ -60,6 +60,11 @@ class View:
         return self._pinned
 
     @property
+    def is_live(self) -> bool:
+        """True while the store's newest generation is the view's own: no later commit has to be taken back."""
+        return self._pinned.live
+
+    @property
     def at_ms(self) -> int:
         """The instant of the generation, ms since 1970."""
         if self.generation == 0:
@@ -199,6 +204,11 @@ class View:
     def relation_ends(self, after_rid: int = 0, limit: int = 4_096) -> list[bulk.RelationEnds]:
         """The ends of the next relations in insertion order, without their documents. At most `limit` rows."""
         return bulk.relation_ends(self._scope, after_rid, limit)
+
+    def warm_edges(self) -> None:
+        """Read the adjacency indexes once, so that the first traversal finds their pages in memory."""
+        for index in ("rel_out", "rel_in"):
+            self._scope.row(f"SELECT count(*), max(dst), max(src) FROM rel INDEXED BY {index}")
 
     # -- counters
 

@@ -85,7 +85,7 @@ class Runner:
         kind = work.engine_door.kind
         if kind is Kind.MODEL:
             return await self._model(work)
-        context = await self._context(work)
+        context = await self.context(work)
         slot = await self._pool.pin(work.brain, writing=kind is Kind.WRITE or work.engine_door.writing)
         try:
             if kind is Kind.WRITE:
@@ -117,7 +117,12 @@ class Runner:
         """Runs something of ours (decoding a large body) on the read lane."""
         return (await self._reads.run(work)).outcome
 
-    async def _context(self, work: Work) -> CallContext:
+    async def at_length(self, work: Callable[[], Any]) -> Any:  # noqa: ANN401 - gives what `work` gives
+        """Runs a step of something long (an export) on the lane of long work."""
+        return (await self._mechanics.run(work)).outcome
+
+    async def context(self, work: Work) -> CallContext:
+        """What the door will know of its call; its texts are embedded here."""
         texts = work.engine_door.texts
         if texts is None:
             embedded = self._embed.outlook()
@@ -147,7 +152,7 @@ class Runner:
             took = (self._clock.monotonic() - started) * 1000
             slot.pace.record(took, now)
             return Done(body, 0.0, took, generation)
-        context = replace(context, check=self._check(work, in_thread=True))
+        context = self.checked(work, context)
         ran = await self._reads.run(lambda: self._view(work, context, slot))
         if point:
             slot.pace.record(ran.engine_ms, now)
@@ -155,7 +160,8 @@ class Runner:
         return Done(body, ran.queue_ms, ran.engine_ms, generation)
 
     def _view(self, work: Work, context: CallContext, slot: Slot) -> tuple[bytes, int]:
-        with view_for(slot.open_store(), work.params, context.now_ms) as view:
+        live = work.engine_door.live
+        with view_for(slot.open_store(), work.params, context.now_ms, live=live) as view:
             answer = work.engine_door.run(view, work.params, context)
             generation = view.generation
         return encode_answer(answer, work), generation
@@ -186,16 +192,40 @@ class Runner:
             self._pool.spoil(slot, "a commit found its fence lost")
 
     async def _mechanic(self, work: Work, context: CallContext, slot: Slot) -> Done:
-        context = replace(context, check=self._check(work, in_thread=True))
+        return await self.whole(work, context, slot, work.engine_door.run, writing=work.engine_door.writing)
+
+    async def whole(
+        self,
+        work: Work,
+        context: CallContext,
+        slot: Slot,
+        run: Callable[[Store, Any, CallContext], Mapping[str, Any]],
+        *,
+        writing: bool,
+    ) -> Done:
+        """Runs something on the whole store on the lane of long work; `writing` when it commits jobs of its own."""
+        context = self.checked(work, context)
         store, params = slot.open_store(), work.params
-        if work.engine_door.writing:
+        if writing:
             params = msgspec.structs.replace(params, idempotency_key=work.key)
 
-        def run() -> bytes:
-            return encode_answer(work.engine_door.run(store, params, context), work)
+        def encoded() -> tuple[bytes, Mapping[str, Any]]:
+            answer = run(store, params, context)
+            return encode_answer(answer, work), answer
 
-        ran = await self._mechanics.run(run)
-        return Done(ran.outcome, ran.queue_ms, ran.engine_ms, store.head)
+        try:
+            ran = await self._mechanics.run(encoded)
+        except Refusal as refusal:
+            self._after_refused_write(slot, refusal)
+            raise
+        body, answer = ran.outcome
+        if writing:
+            self._on_written(slot, answer)
+        return Done(body, ran.queue_ms, ran.engine_ms, store.head)
+
+    def checked(self, work: Work, context: CallContext) -> CallContext:
+        """The context for work on a thread: its checks see a cancellation and the deadline."""
+        return replace(context, check=self._check(work, in_thread=True))
 
     async def _model(self, work: Work) -> Done:
         context = self._told(work, self._embed.outlook())

@@ -56,7 +56,7 @@ def remove_aggregate(txn: Transaction, params: RemoveAggregateParams, call: Call
     return {"name": params.name}
 
 
-@reads("aggregate")
+@reads("aggregate", live=True)
 def aggregate(view: View, params: AggregateParams, call: CallContext) -> Document:
     """The groups of an aggregate at the view's generation: as the commits keep them at now, counted for the past."""
     stored = view.definition(AGGREGATE, params.name)

@@ -34,7 +34,7 @@ def generation(view: View, params: GenerationParams, call: CallContext) -> Docum
     return {"generation": view.generation}
 
 
-@reads("counts")
+@reads("counts", live=True)
 def counts(view: View, params: CountsParams, call: CallContext) -> Document:
     """Public entities (files included) and relations, from the running totals of the generation.
 

@@ -23,9 +23,22 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MS: Final = timedelta(milliseconds=1)
 
 
+LIVE_TRIES_MAX: Final = 200
+"""Some 10 ms: longer than a commit takes from its sync to being published."""
+
+
 @contextmanager
-def view_for(store: Store, params: Any, now_ms: int) -> Iterator[View]:  # noqa: ANN401 - any door's parameters
+def view_for(
+    store: Store,
+    params: Any,  # noqa: ANN401 - any door's parameters
+    now_ms: int,
+    *,
+    live: bool = False,
+) -> Iterator[View]:
     """The view that a read door runs on: at its `asOf` when it has one, else at the head.
+
+    A commit may land between the choice of the head and the view. With `live` another view is tried then, so that what
+    the commits keep current need not be counted from the past; the last try is taken as it is.
 
     ValidationError for an instant that is not RFC 3339, GenerationInFutureError for one ahead of now or a generation
     ahead of the head, GenerationNotRetainedError for one that history has let go.
@@ -34,8 +47,12 @@ def view_for(store: Store, params: Any, now_ms: int) -> Iterator[View]:  # noqa:
     if isinstance(as_of, str):
         with store.view() as view:
             as_of = generation_at(view, as_of, now_ms, field="asOf")
-    with store.view(as_of) as view:
-        yield view
+    tries = LIVE_TRIES_MAX if live and as_of is None and store.role == "writer" else 1
+    for left in reversed(range(tries)):
+        with store.view(as_of) as view:
+            if view.is_live or not left:
+                yield view
+                return
 
 
 def is_point_read(door: EngineDoor, params: Any) -> bool:  # noqa: ANN401 - any door's parameters

@@ -118,7 +118,8 @@ class EngineDoor:
     """One door as the engine serves it; `name` is the contract's full name (`vfs.readFile`).
 
     `frees` marks a write that only removes: it may use the reserve that a nearly full disk keeps. `writing` marks a
-    MECHANICS door that needs the brain open for writing; its parameters hold the idempotency key, however it came.
+    MECHANICS door that needs the brain open for writing; its parameters hold the idempotency key, however it came. `live`
+    marks a read of what the commits keep current, which costs far more at a generation that has just passed.
     """
 
     name: str
@@ -128,6 +129,7 @@ class EngineDoor:
     texts: Texts | None = None
     frees: bool = False
     writing: bool = False
+    live: bool = False
 
 
 class Parts(NamedTuple):
@@ -157,20 +159,27 @@ def registered() -> Mapping[str, EngineDoor]:
 
 
 def _declare(
-    name: str, kind: Kind, lane: Lane, texts: Texts | None = None, *, frees: bool = False, writing: bool = False
+    name: str,
+    kind: Kind,
+    lane: Lane,
+    texts: Texts | None = None,
+    *,
+    frees: bool = False,
+    writing: bool = False,
+    live: bool = False,
 ) -> Callable[[_F], _F]:
     def keep(run: _F) -> _F:
         assert name not in _DOORS, f"door {name} is declared twice"
-        _DOORS[name] = EngineDoor(name, kind, lane, run, texts, frees, writing)
+        _DOORS[name] = EngineDoor(name, kind, lane, run, texts, frees, writing, live)
         return run
 
     return keep
 
 
-def reads(name: str, *, lane: Lane = Lane.READ, texts: Texts | None = None) -> Callable[[_F], _F]:
-    """Declares a read of one generation."""
+def reads(name: str, *, lane: Lane = Lane.READ, texts: Texts | None = None, live: bool = False) -> Callable[[_F], _F]:
+    """Declares a read of one generation; `live` when it is cheap at the newest one alone."""
     assert lane in (Lane.INLINE, Lane.READ)
-    return _declare(name, Kind.READ, lane, texts)
+    return _declare(name, Kind.READ, lane, texts, live=live)
 
 
 def writes(name: str, *, texts: Texts | None = None, frees: bool = False) -> Callable[[_F], _F]:

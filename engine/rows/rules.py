@@ -59,7 +59,7 @@ def _judge_subtype(rules: Mapping[str, Document], type_: str, subtype: str | Non
             raise Refusal(
                 "SubtypeRequiredError",
                 f'subtype: a record of type "{type_}" needs one, and none was given.{allowed}',
-                cure="Give a `subtype`" + (" of those" if values else "") + ", or relax `schema.requireSubtype`.",
+                cure=("Give one of them" if values else "Give a `subtype`") + ", or relax `schema.requireSubtype`.",
                 details={"type": type_, "path": "subtype", **_allowed(values)},
             )
     elif values is not None and subtype not in values:
@@ -89,7 +89,7 @@ def _judge_field(name: str, values: Sequence[Any], new: Document, old: Document 
         "FieldVocabularyError",
         f"metadata.{name}: {_shown(value)} is none of the values of this field. It takes {_listed(values)}.",
         cure=f'Did you mean "{close[0]}"?' if close else "Use one of them, or change them with `schema.trackField`.",
-        details={"field": name, "path": f"metadata.{name}", "value": _shown(value), **_allowed(values)},
+        details={"field": name, "path": f"metadata.{name}", "value": _cut(value), **_allowed(values)},
     )
 
 
