@@ -153,6 +153,7 @@ class Supervisor:
             rss_bytes=rss_bytes,
             on_crash=self._on_crash,
             while_draining=frozenset({HEALTH}),
+            uploads=True,
         )
         return Answerer(assembly.gateway.handle, endpoint, settings)
 

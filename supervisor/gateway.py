@@ -24,12 +24,15 @@ from contract.refusals import Refusal
 from contract.server import EVENT_STREAM_DOORS
 from engine.clock import Clock
 from engine.doors import ENGINE_DOORS
+from engine.doors.registry import stream_of, upload_of
 from ipc.frames import Answer, Call, RefusalDocument, Refused
 from ipc.link import Outcome, Peer, Streamed, Upload
+from ipc.preamble import split_preamble
 from supervisor import dispatch
 from supervisor.feed import Asked, Feeds
 from supervisor.keys import KeyTable
 from supervisor.observe import Level, Observer
+from supervisor.parting import Parting, Sending
 from supervisor.pool import Pool
 from supervisor.runner import Done, Runner, Work
 
@@ -49,9 +52,15 @@ class Arrival:
 
     peer: Peer
     call: Call
-    body: bytes
+    body: bytes | Upload
     local: bool
     started: float
+
+    def document(self) -> object:
+        """The body of a small call as the document it is; `UnsupportedMediaTypeError` for a streamed one."""
+        if not isinstance(self.body, bytes):
+            raise Refusal("UnsupportedMediaTypeError", f"{self.call.door} takes no streamed body.")
+        return codec.decode(self.body, "msgpack") if self.body else {}
 
 
 class Gateway:
@@ -74,6 +83,7 @@ class Gateway:
         self._pool = pool
         self._runner = runner
         self._feeds = feeds
+        self._parting = Parting(pool, runner, clock, feeds.counts)
         self._tables = tables
         self._clock = clock
         self._observer = observer
@@ -84,7 +94,6 @@ class Gateway:
 
     async def handle(self, peer: Peer, call: Call, body: bytes | Upload) -> Outcome:
         """Runs one call and gives its frame, or its stream. Raises cancellation and nothing else."""
-        assert isinstance(body, bytes), "a link that streams bodies is told so in its settings, and ours is not"
         started = self._clock.monotonic()
         try:
             done = await self._serve(Arrival(peer, call, body, self._trusted or peer.kind in LOCAL_KINDS, started))
@@ -141,7 +150,11 @@ class Gateway:
 
     async def _admitted(self, arrival: Arrival, ask: dispatch.Ask, grant: dispatch.Grant) -> Done | Streamed:
         call, door = arrival.call, ask.door
-        params = await self._decoded(door, arrival.body)
+        if isinstance(arrival.body, bytes):
+            given, first = arrival.body, b""
+        else:
+            given, first = await split_preamble(arrival.body)
+        params = await self._decoded(door, given)
         refusal = dispatch.dispose(door, params)
         if refusal is not None:
             raise refusal
@@ -152,20 +165,28 @@ class Gateway:
             return Done(codec.encode(await pool_door(grant.brain, params), call.media))
         engine_door = ENGINE_DOORS.get(door.full_name)
         assert engine_door is not None, f"door {door.full_name} is native and the engine does not have it"
-        return await self._runner.run(
-            Work(
-                door=door,
-                engine_door=engine_door,
-                params=params,
-                brain=grant.brain,
-                principal=grant.identity.principal,
-                media=call.media,
-                deadline=call.deadline,
-                key=(call.key or getattr(params, "idempotency_key", None)) if door.writes else None,
-                size_bytes=len(arrival.body),
-                in_process=self._trusted and call.credential is None,
-            )
+        work = Work(
+            door=door,
+            engine_door=engine_door,
+            params=params,
+            brain=grant.brain,
+            principal=grant.identity.principal,
+            media=call.media,
+            deadline=call.deadline,
+            key=(call.key or getattr(params, "idempotency_key", None)) if door.writes else None,
+            size_bytes=len(given),
+            in_process=self._trusted and call.credential is None,
         )
+        if not isinstance(arrival.body, bytes):
+            upload = upload_of(door.full_name)
+            if upload is None:
+                raise Refusal("UnsupportedMediaTypeError", f"{door.full_name} takes no streamed body.")
+            return await self._parting.upload(work, upload, arrival.body, first)
+        stream = stream_of(door.full_name) if call.takes_parts else None
+        if stream is not None:
+            asked = self._asked(arrival, ask, grant, params)
+            return await self._parting.answer(work, stream, Sending(call.id, asked.judge, asked.ms))
+        return await self._runner.run(work)
 
     def _asked(self, arrival: Arrival, ask: dispatch.Ask, grant: dispatch.Grant, params: msgspec.Struct) -> Asked:
         def judge() -> None:

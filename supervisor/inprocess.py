@@ -62,6 +62,7 @@ async def open_memory_link(
         pid=os.getpid(),
         now=clock.monotonic,
         brains=lambda: [BrainAt(name, os.path.realpath(path)) for name, path in config.brains.items()],
+        uploads=True,
     )
     async with trio.open_nursery() as nursery:
         await nursery.start(assembly.run)

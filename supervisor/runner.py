@@ -25,6 +25,7 @@ from engine.commit import WriteJob, WriteOutcome
 from engine.doors.points import is_point_read, view_for
 from engine.doors.registry import CallContext, Embedded, EngineDoor, Kind
 from engine.fingerprint import fingerprint
+from engine.store import Store
 from engine.view import View
 from supervisor import lanes as ln
 from supervisor.embedding import EmbedLane

@@ -145,7 +145,7 @@ class ServerDoors:
     async def admit(self, arrival: Arrival) -> Mapping[str, Any]:
         """`{door}` -> `{}` when the credential may call that door on the call's brain: asked before a large body is
         read."""
-        document = codec.decode(arrival.body, "msgpack") if arrival.body else {}
+        document = arrival.document()
         name = document.get("door") if isinstance(document, dict) else None
         door = DOORS.get(name) if isinstance(name, str) else None
         if door is None:
@@ -162,7 +162,7 @@ class ServerDoors:
         listens."""
         if arrival.peer.kind != "supervisor":
             raise Refusal("ForbiddenError", "Only another supervisor of this user may ask for the store.")
-        document = codec.decode(arrival.body, "msgpack") if arrival.body else {}
+        document = arrival.document()
         return self._hand_over(isinstance(document, dict) and document.get("take") is True)
 
 
