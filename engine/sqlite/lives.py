@@ -77,26 +77,27 @@ class Lives:
 
     # -- paths
 
-    def paths_of(self, generations: frozenset[int]) -> dict[str, int]:
-        """The paths that these generations changed, each with the first of them. Looks at every path of that time:
-        they are kept by name."""
+    def places_of(self, generations: frozenset[int]) -> dict[tuple[str, int], int]:
+        """The places, each a path and the iid that it names, that these generations made or ended, and the first of
+        them for each. Looks at every path of that time: they are kept by name."""
         low = min(generations)
-        found: dict[str, int] = {}
-        for path, g0, g1 in self._scope.each("SELECT path,g0,g1 FROM vpath WHERE g0>=?1 OR g1>=?1", (low,)):
-            for step in (g0, g1):
+        found: dict[tuple[str, int], int] = {}
+        for path, iid, *steps in self._scope.each("SELECT path,iid,g0,g1 FROM vpath WHERE g0>=?1 OR g1>=?1", (low,)):
+            for step in steps:
                 if step in generations:
-                    found[path] = min(step, found.get(path, step))
+                    found[path, iid] = min(step, found.get((path, iid), step))
         return found
 
-    def path(self, path: str, at: int | None) -> int | None:
-        """The iid that a path named at a generation, or names."""
-        return files.path(self._scope if at is None else Scope(self._scope.connection, at, False), path)
+    def is_at(self, place: tuple[str, int], at: int | None) -> bool:
+        """Whether a path named an iid at a generation, or names it."""
+        path, iid = place
+        scope = self._scope if at is None else Scope(self._scope.connection, at, False)
+        return files.path(scope, path) == iid
 
-    def path_steps(self, path: str, after: int) -> list[int]:
-        """The generations above `after` that changed a path, ascending."""
-        sql = "SELECT g0,g1 FROM vpath WHERE path=? AND g1>?"
-        steps = {step for row in self._scope.each(sql, (path, after)) for step in row}
-        return sorted(step for step in steps if after < step < FOREVER)
+    def place_steps(self, place: tuple[str, int], after: int) -> list[int]:
+        """The generations above `after` that made or ended a place, ascending."""
+        rows = self._scope.each("SELECT g0,g1 FROM vpath WHERE path=? AND iid=? AND g1>?", (*place, after))
+        return sorted({step for row in rows for step in row if after < step < FOREVER})
 
     def _steps(self, table: str, column: str, key: int, after: int) -> list[int]:
         sql = (

@@ -66,8 +66,9 @@ def _carry_out(txn: Transaction, plan: Plan) -> Document:
     """Writes the plan: what goes first, so that ids and paths are free for what comes back."""
     entities = [*plan.entity_ends.values(), *(past for past, _ in plan.entity_past.values())]
     edges = [*plan.relation_ends.values(), *(past for past, _ in plan.relation_past.values())]
-    for path in plan.paths:
-        txn.drop_path(path)
+    for (path, _), is_back in plan.places.items():
+        if not is_back:
+            txn.drop_path(path)
     for relation in plan.relation_ends.values():
         txn.remove_relation(relation)
     for entity in plan.entity_ends.values():
@@ -80,9 +81,9 @@ def _carry_out(txn: Transaction, plan: Plan) -> Document:
         twin = txn.lives().twin(before)
         if twin is not None:
             raise conflict(txn, "relation", twin.id, twin.g0, f'the relation "{before.id}" would be the same edge')
-    for path, iid in plan.paths.items():
-        if iid is not None:
-            txn.set_path(path, iid)
+    for (path, iid), is_back in plan.places.items():
+        if is_back:
+            _restore_place(txn, path, iid)
     return {
         "entities": sum(not is_vfs_row(entity.doc) for entity in entities),
         "relations": sum(edge.doc.get("subtype") != CONTAINS_SUBTYPE for edge in edges),
@@ -99,6 +100,14 @@ def _restore_entity(txn: Transaction, past: Entity, now: Entity | None) -> None:
     revision = txn.last_revision(past.id) if now is None else int(now.doc.get("_rev", 1))
     doc = ordered({**past.doc, "updatedAt": txn.now_ms, "_rev": revision + 1}, ENTITY_KEYS)
     txn.restore_entity(past, now, doc)
+
+
+def _restore_place(txn: Transaction, path: str, iid: int) -> None:
+    other = txn.path(path)
+    if other is not None:
+        born = txn.lives().place_steps((path, other), 0)[-1]
+        raise conflict(txn, "file", path, born, "the path is taken anew")
+    txn.set_path(path, iid)
 
 
 def _restore_relation(txn: Transaction, past: Relation, now: Relation | None) -> None:

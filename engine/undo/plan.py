@@ -30,14 +30,15 @@ _STAMPS = ("_rev", "updatedAt")
 
 @dataclass(slots=True)
 class Plan:
-    """The records to restore, by number. `ends`: what goes; `past`: what comes back, with the version it had."""
+    """The records to restore, by number. `ends`: what goes; `past`: what comes back, with the version it had.
+    `places` are paths with the iids they name, and whether they come back."""
 
     commits: frozenset[int]
     entity_ends: dict[int, Entity] = field(default_factory=dict)
     entity_past: dict[int, tuple[Entity, Entity | None]] = field(default_factory=dict)
     relation_ends: dict[int, Relation] = field(default_factory=dict)
     relation_past: dict[int, tuple[Relation, Relation | None]] = field(default_factory=dict)
-    paths: dict[str, int | None] = field(default_factory=dict)
+    places: dict[tuple[str, int], bool] = field(default_factory=dict)
 
 
 def plan_undo(txn: Transaction, generations: list[int], check: Callable[[], None]) -> Plan:
@@ -53,10 +54,10 @@ def plan_undo(txn: Transaction, generations: list[int], check: Callable[[], None
         elif kind != PATH:
             _plan_relation(txn, lives, plan, key, first)
     if any(kind == PATH for kind, _ in firsts):
-        _plan_paths(txn, lives, plan)
+        _plan_places(txn, lives, plan)
     _keep_directories(txn, plan)
     _refuse_hanging_edges(txn, lives, plan)
-    _refuse_loose_ends(txn, lives, plan, firsts)
+    _refuse_loose_ends(txn, lives, plan)
     return plan
 
 
@@ -110,12 +111,6 @@ def _in_the_way(
                 return steps[place]
         place = end + 1
     return None
-
-
-def _path_in_the_way(lives: Lives, plan: Plan, path: str, first: int) -> int | None:
-    return _in_the_way(
-        plan, lives.path_steps(path, first), lambda at: lives.path(path, at), lambda one, other: one == other
-    )
 
 
 def _unstamped(doc: Document) -> Document:
@@ -174,15 +169,20 @@ def _plan_relation(txn: Transaction, lives: Lives, plan: Plan, rid: int, first: 
         plan.relation_past[rid] = (past, now)
 
 
-def _plan_paths(txn: Transaction, lives: Lives, plan: Plan) -> None:
-    for path, first in lives.paths_of(plan.commits).items():
-        past, now = lives.path(path, first - 1), txn.path(path)
-        if past == now:
+def _plan_places(txn: Transaction, lives: Lives, plan: Plan) -> None:
+    for place, first in lives.places_of(plan.commits).items():
+        past = lives.is_at(place, first - 1)
+        if past == lives.is_at(place, None):
             continue
-        step = _path_in_the_way(lives, plan, path, first)
+        step = _in_the_way(plan, lives.place_steps(place, first), _presence(lives, place), lambda one, other: True)
         if step is not None:
-            raise conflict(txn, "file", path, step)
-        plan.paths[path] = past
+            raise conflict(txn, "file", place[0], step)
+        plan.places[place] = past
+
+
+def _presence(lives: Lives, place: tuple[str, int]) -> Callable[[int | None], bool | None]:
+    """A place as a record: there, or None."""
+    return lambda at: lives.is_at(place, at) or None
 
 
 def _keep_directories(txn: Transaction, plan: Plan) -> None:
@@ -199,7 +199,7 @@ def _keep_directories(txn: Transaction, plan: Plan) -> None:
         entity = plan.entity_ends.pop(iid, None)
         if entity is None:
             continue
-        plan.paths.pop(entity.doc["metadata"]["path"], None)
+        plan.places.pop((entity.doc["metadata"]["path"], iid), None)
         for edge in txn.edges([iid], "in", ("contains",)):
             relation = plan.relation_ends.get(edge.rid)
             if relation is not None and relation.doc.get("subtype") == CONTAINS_SUBTYPE:
@@ -226,7 +226,7 @@ def _refuse_hanging_edges(txn: Transaction, lives: Lives, plan: Plan) -> None:
                 raise conflict(txn, "relation", edge.id, _outside(plan, born) or born[-1], reason)
 
 
-def _refuse_loose_ends(txn: Transaction, lives: Lives, plan: Plan, firsts: dict[tuple[int, int], int]) -> None:
+def _refuse_loose_ends(txn: Transaction, lives: Lives, plan: Plan) -> None:
     """Refuses while an end of an edge that comes back is gone, or goes."""
     for past, _ in plan.relation_past.values():
         for iid in (past.src, past.dst):

@@ -253,3 +253,13 @@ def test_an_undo_sees_the_earlier_jobs_of_its_group(brain):
     assert outcomes[2].answer["undone"] == undone(entities=1)
     assert brain.ask("counts")["entities"] == 0
     assert brain.ask("get", id="a", asOf=3)["metadata"] == {}
+
+
+def test_a_path_that_was_written_anew_is_another_place(brain):
+    brain.ask("vfs.writeFile", path="/f", content="one")
+    brain.ask("clear", confirm=True)
+    brain.ask("vfs.writeFile", path="/f", content="two")
+    assert brain.ask("undo", generation=1)["changed"] is False
+    refusal = brain.refused("undo", generation=2)
+    assert (refusal.name, refusal.details["generation"]) == ("UndoConflictError", 3)
+    assert brain.ask("vfs.readFile", path="/f")["content"] == "two"
