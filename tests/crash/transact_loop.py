@@ -2,9 +2,9 @@
 
     python -m tests.crash.transact_loop --kills 200 [--seed N]
 
-A writer process sends transactions of many operations to one store through the doors, and takes some of them back. It is
-killed between two operations, at a named step of the commit, or at a random moment. The parent then opens the store and
-checks that every transaction has all its records or none, that the ones that were acknowledged are there, that the
+A writer process sends transactions of many operations to one store through the doors, and takes some of them back. It
+is killed between two operations, at a named step of the commit, or at a random moment. The parent then opens the store
+and checks that every transaction has all its records or none, that the ones that were acknowledged are there, that the
 counter that each of them moves agrees with their number, and that a key which was acknowledged is replayed.
 """
 
@@ -197,8 +197,8 @@ def run(kills: int, seed: int, root: Path) -> Ledger:
 def report(ledger: Ledger) -> str:
     """One line for the terminal."""
     return (
-        f"{sum(ledger.steps.values())} kills in transactions and undos, {len(ledger.there)} acknowledged: none partial, "
-        f"none lost. Killed at {dict(ledger.steps)}."
+        f"{sum(ledger.steps.values())} kills in transactions and undos, {len(ledger.there)} acknowledged: none partial,"
+        f" none lost. Killed at {dict(ledger.steps)}."
     )
 
 
@@ -211,7 +211,8 @@ def main() -> None:
     parser.add_argument("--step", choices=STEPS, default="moment", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.writer:
-        run_writer(*options.writer, options.seed, options.step)
+        store, acknowledgements = options.writer
+        run_writer(store, acknowledgements, options.seed, options.step)
     with tempfile.TemporaryDirectory(prefix="brainy-crash-") as root:
         print(report(run(options.kills, options.seed, Path(root))))
 
