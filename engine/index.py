@@ -109,9 +109,24 @@ class Index:
                 lo, documents = row.ver + 1, []
         deaths = [death for file in stored.fields for death in file.deaths]
         self._columns.table.restore(deaths)
-        self._columns.table.kill(list(source.deaths_after(generation)))
+        known = list(source.deaths_after(generation))
+        self._columns.table.kill([*self._forgotten(source, generation, known), *known])
         tail: Tail[tuple[int, dict[str, Any]]] = Tail.empty(lo - 1)
         self._state = replace(self._state, fields=held, documents=tail.grown(documents, self._columns.table.count))
+
+    def _forgotten(
+        self, source: IndexSource, generation: int, known: Sequence[tuple[int, int]]
+    ) -> list[tuple[int, int]]:
+        """Versions that ended after the newest file was written and whose rows a compaction took since, as deaths.
+
+        When exactly they ended nobody knows any more; at or before the floor is all that can be asked.
+        """
+        if not 0 < generation < source.floor:
+            return []
+        alive = np.fromiter(source.current_versions(), dtype=np.int64)
+        ended = np.array([ver for ver, _ in known], dtype=np.int64)
+        gone = np.setdiff1d(self._columns.table.open_ended(), np.concatenate([alive, ended]))
+        return [(int(ver), source.floor) for ver in gone]
 
     def _load_texts(self, source: IndexSource, stored: Stored) -> None:
         held = tuple(stored.texts)

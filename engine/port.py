@@ -91,6 +91,15 @@ class IndexSource(Protocol):
         """(ver, g1) of every version that ended after `generation`, whatever its number."""
         ...
 
+    @property
+    def floor(self) -> int:
+        """The oldest generation that can be read; versions that ended up to it may be gone."""
+        ...
+
+    def current_versions(self) -> Iterator[int]:
+        """The number of every current version, in any order: what is neither here nor in `deaths_after` is gone."""
+        ...
+
     def contents_after(self, cid: int) -> Iterator[tuple[int, str | None]]:
         """(cid, text) of every content numbered above `cid`, ascending; None when it has no text."""
         ...

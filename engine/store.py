@@ -1,7 +1,8 @@
 """One brain's store: create, attach, open for writing, read views, commit, close."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final, Literal
 
@@ -245,6 +246,62 @@ class Store:
             self._disk.hit("close.begin")
             self._index.close()  # may still publish segments
             self._closed = True
+    def index(self) -> "Index":
+        """The derived index; the first use loads it."""
+        index: Index = self._index.loaded()
+        return index
+
+    def warm_index(self) -> None:
+        """Start loading the index in the background; returns at once. From then on it keeps up with the commits."""
+        self._index.warm()
+
+    def flush(self) -> int:
+        """Write the index's newest rows to segments and fold the log into the database; the generation that is on the
+        disk then. Nothing that was answered needs it: every commit was durable before."""
+        with self.view() as view:
+            generation = view.generation
+        self.index().flush()
+        if not self.checkpoint(truncate=True):
+            self.checkpoint(truncate=False)
+        return generation
+
+    def copy_database(self, target: Path, check: Callable[[], None]) -> None:
+        """Let SQLite copy the database, as it is at one moment, to an empty file; writes go on meanwhile.
+
+        `check` is called now and then, and what it raises ends the copy. Raises apsw.Error.
+        """
+
+        def wanted() -> bool:
+            check()
+            return False
+
+        connection = self._readers.take()
+        try:
+            connection.execute("PRAGMA query_only=0").fetchall()
+            connection.set_progress_handler(wanted, COPY_STEPS)
+            connection.execute("VACUUM INTO ?", (str(target),)).fetchall()
+        finally:
+            connection.set_progress_handler(None)
+            self._readers.give(connection, reusable=False)
+
+    def without_lockless_readers(self) -> AbstractContextManager[None]:
+        """See `Writing.without_lockless_readers`; of a store that is open for writing."""
+        assert self._writing is not None, "only a writer asks"
+        return self._writing.without_lockless_readers()
+
+    def passed(self, point: str) -> None:
+        """Pass a failpoint of the engine that lies above the disk."""
+        self._disk.hit(point)
+
+    @property
+    def blobs(self) -> BlobFolder:
+        """The folder of the larger blobs; for a writer to put one there before it is committed."""
+        return self._setting.context.blobs
+
+    def free_bytes(self) -> int:
+        """Bytes that may still be written to the store's file system."""
+        return self._disk.free_bytes(self.path)
+
             kept = self._let_go(CLOSE_WAIT_S, keep_lease=True)
             return None if kept is None else (kept, self.head)
 

@@ -4,9 +4,11 @@ A job that raises leaves nothing; a job that changes a row makes exactly one gen
 data (a vector for an old text, a segment, a blob) makes none.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from hashlib import sha256
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
+
+import apsw
 
 from contract.refusals import Refusal
 from engine.aggregates.definition import Definition
@@ -21,6 +23,8 @@ from engine.sqlite.source import segment_crc
 from engine.view import View, ViewContext
 
 if TYPE_CHECKING:
+T = TypeVar("T")
+
     from engine.index_view import IndexView
 
 
@@ -310,3 +314,9 @@ class Transaction(View):
             "INSERT OR REPLACE INTO seg VALUES(?,?,?,?,?,?,?,?)",
             (row.name, row.kind, row.lo, row.hi, row.generation, row.bytes, info, segment_crc(row, info)),
         )
+    def forget(self, step: Callable[[apsw.Connection], T]) -> T:
+        """Run one step of a compaction (`engine.sqlite.forgetting`) on the writing connection."""
+        self._recorder.settle()
+        self._recorder.touch()
+        return step(self._scope.connection)
+

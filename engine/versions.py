@@ -158,6 +158,10 @@ class VersionTable:
                 self._death_generations.append(g1)
                 self._death_versions.append(ver)
 
+    def open_ended(self) -> Ints:
+        """The versions whose end is not known."""
+        return np.flatnonzero(self._columns["g1"][: self.count + 1] == FOREVER)
+
     def deaths_between(self, after: int, upto: int) -> tuple[Ints, Ints] | None:
         """Gives (versions, generations) that died in (after, upto], None when the log does not reach back that far."""
         if after < self._log_floor:

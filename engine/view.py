@@ -7,6 +7,7 @@ Every row that is read is checked against its CRC; a mismatch is `RecordCorruptE
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+import apsw
 import msgspec
 
 from contract.refusals import Refusal
@@ -76,6 +77,11 @@ class View:
     def index(self) -> "IndexView":
         """The derived indexes at the same generation; the first use in the life of a store loads them."""
         return self._context.index_view(self.generation)
+
+    @property
+    def connection(self) -> apsw.Connection:
+        """The connection inside its read transaction, for `engine.sqlite.forgetting`; everybody else asks the view."""
+        return self._scope.connection
 
     def meta(self, key: str) -> Any:  # noqa: ANN401 - each key has its own type
         """A value that the store keeps about itself; None when there is none."""

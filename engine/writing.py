@@ -1,7 +1,8 @@
 """The writer's half of a store: the one connection that writes, what it builds on, and the lease."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -203,6 +204,24 @@ class Writing:
     def _fold_guard(self) -> FileLock | None:
         try:
             return self._disk.try_lock(self._setting.path / FOLDER / READERS, shared=False)
+    @contextmanager
+    def without_lockless_readers(self) -> Iterator[None]:
+        """Keeps out, for the length of the block, processes that read the file without SQLite's locks: such a one is
+        frozen, and must not find its generation forgotten. OverloadedError while there is one."""
+        with self._folding:
+            guard = self._fold_guard()
+            if guard is None:
+                raise Refusal(
+                    "OverloadedError",
+                    "Another process reads this store frozen, and history cannot be let go under it.",
+                    cure="Close the brain there, then repeat the call.",
+                    details={"retryAfterMs": 1000},
+                )
+            try:
+                yield
+            finally:
+                guard.release()
+
         except OSError:
             return None
 

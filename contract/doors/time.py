@@ -8,7 +8,6 @@ from msgspec import Meta
 from contract import limits
 from contract import types as t
 from contract.door import Access, Door, Effect
-from contract.doors.releases import STEP_2
 
 Op = Literal["add", "update", "remove"]
 
@@ -316,6 +315,5 @@ DOORS = (
         params=CompactParams,
         result=CompactResult,
         refusals=_TIME_REFUSALS,
-        release=STEP_2,
     ),
 )

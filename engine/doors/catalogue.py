@@ -7,6 +7,7 @@ from collections.abc import Mapping
 # Importing a family is what declares its doors.
 from engine.doors import (  # noqa: F401
     aggregates,
+    compacting,
     counting,
     entities,
     exporting,

@@ -190,15 +190,20 @@ def history(view: View, params: HistoryParams, call: CallContext) -> Document:
         call.check()
         if revision.generation not in commits:
             commits[revision.generation] = view.commit(revision.generation)
-        rows.append(_revision_row(revision, commits[revision.generation]))
+        rows.append(_revision_row(revision, commits[revision.generation], floor))
     return {"id": params.id, "revisions": rows}
 
 
-def _revision_row(revision: Revision, commit: Commit | None) -> Document:
+def _revision_row(revision: Revision, commit: Commit | None, floor: int) -> Document:
     doc = revision.entity.doc
     rev = doc.get("_rev", 1)
-    row: Document = {"rev": rev, "generation": revision.generation, "op": revision.op}
-    if commit is not None:
+    op: str = revision.op
+    if op == "add" and rev > 1 and revision.generation <= floor:
+        op = "update"  # the version before it is what history has let go
+    row: Document = {"rev": rev, "generation": revision.generation, "op": op}
+    if commit is None:  # it lies under the floor
+        row["timestamp"] = doc.get("updatedAt", doc.get("createdAt", 0))
+    else:
         row |= {"timestamp": commit.at_ms, "principal": commit.principal}
         if commit.meta is not None:
             row["meta"] = commit.meta

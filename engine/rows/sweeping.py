@@ -77,7 +77,7 @@ def swept(
     With an idempotency key a call that ended is not run again: it gives what the first one did. Raises what a commit
     refuses, and what `call.check` raises between two commits; what was committed until then stays.
     """
-    known = _answer_of(store, door, params, call, None)
+    known = answer_of_key(store, door, params, call, None)
     if known is not None:
         return msgspec.convert(known["tally"], Tally), int(known["generation"])
     runner = _Runner(store, door, call, sweep, batch)
@@ -86,7 +86,7 @@ def swept(
             runner.run(kind)
     if getattr(params, "idempotency_key", None) is None:
         return runner.tally, store.head
-    kept = _answer_of(store, door, params, call, {"tally": msgspec.to_builtins(runner.tally)})
+    kept = answer_of_key(store, door, params, call, {"tally": msgspec.to_builtins(runner.tally)})
     assert kept is not None, "an answer that was kept is given"
     return runner.tally, int(kept["generation"])
 
@@ -98,7 +98,7 @@ class _NewKeyError(Refusal):
         super().__init__("InternalError", "The key is new.")
 
 
-def _answer_of(store: Store, door: str, params: Any, call: CallContext, keep: Document | None) -> Document | None:  # noqa: ANN401 - see `swept`
+def answer_of_key(store: Store, door: str, params: Any, call: CallContext, keep: Document | None) -> Document | None:  # noqa: ANN401 - see `swept`
     """The answer that is kept under the call's key, None when there is none; `keep` is kept when it is given."""
     key = getattr(params, "idempotency_key", None)
     if key is None:

@@ -95,6 +95,16 @@ class SnapshotSource:
         """See `IndexSource.deaths_after`."""
         yield from self._scope.each("SELECT ver,g1 FROM ent_old WHERE g1>?", (generation,))
 
+    @property
+    def floor(self) -> int:
+        """See `IndexSource.floor`."""
+        return log.floor(self._scope)
+
+    def current_versions(self) -> Iterator[int]:
+        """See `IndexSource.current_versions`."""
+        for (ver,) in self._scope.each("SELECT ver FROM ent"):
+            yield ver
+
     def contents_after(self, cid: int) -> Iterator[tuple[int, str | None]]:
         """See `IndexSource.contents_after`."""
         sql = "SELECT cid,iid,src,vid,crc,text FROM content WHERE cid>? ORDER BY cid"

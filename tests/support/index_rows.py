@@ -46,6 +46,13 @@ class RowStore:
     def deaths_after(self, generation: int) -> Iterator[tuple[int, int]]:
         return iter([(row.ver, row.g1) for row in self.rows if generation < row.g1 < FOREVER])
 
+    @property
+    def floor(self) -> int:
+        return 0
+
+    def current_versions(self) -> Iterator[int]:
+        return iter([row.ver for row in self.rows if row.g1 == FOREVER])
+
     def contents_after(self, cid: int) -> Iterator[tuple[int, str | None]]:
         return iter([text for text in self.texts if text[0] > cid])
 
