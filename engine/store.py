@@ -220,32 +220,6 @@ class Store:
         """Fold the log into the database; False when a reader attached without locks, or a busy one, forbids it."""
         return self._writing is not None and self._writing.checkpoint(truncate=truncate)
 
-    def footprint_bytes(self) -> int:
-        """Resident bytes held for this store: page caches and loaded indexes."""
-        writer = self._writing.cache_bytes() if self._writing is not None else 0
-        return self._readers.cache_bytes() + writer + self._index.footprint_bytes()
-
-    def close(self) -> None:
-        """Drain, fold the log in, record the orderly close, release the lease. A second call does nothing."""
-        with self._closing:
-            if self._closed:
-                return
-            self._disk.hit("close.begin")
-            self._index.close()  # may still publish segments
-            self._closed = True
-            self._let_go(CLOSE_WAIT_S)
-
-    def suspend(self) -> tuple[Lease, int] | None:
-        """`close`, but the lease stays held, with the head it was left at, for `open_writer` later (A-LEASE-10).
-
-        None for a reader and for a writer that has lost its fence. Whoever keeps the lease beats and releases it.
-        """
-        with self._closing:
-            if self._closed:
-                return None
-            self._disk.hit("close.begin")
-            self._index.close()  # may still publish segments
-            self._closed = True
     def index(self) -> "Index":
         """The derived index; the first use loads it."""
         index: Index = self._index.loaded()
@@ -302,6 +276,32 @@ class Store:
         """Bytes that may still be written to the store's file system."""
         return self._disk.free_bytes(self.path)
 
+    def footprint_bytes(self) -> int:
+        """Resident bytes held for this store: page caches and loaded indexes."""
+        writer = self._writing.cache_bytes() if self._writing is not None else 0
+        return self._readers.cache_bytes() + writer + self._index.footprint_bytes()
+
+    def close(self) -> None:
+        """Drain, fold the log in, record the orderly close, release the lease. A second call does nothing."""
+        with self._closing:
+            if self._closed:
+                return
+            self._disk.hit("close.begin")
+            self._index.close()  # may still publish segments
+            self._closed = True
+            self._let_go(CLOSE_WAIT_S)
+
+    def suspend(self) -> tuple[Lease, int] | None:
+        """`close`, but the lease stays held, with the head it was left at, for `open_writer` later (A-LEASE-10).
+
+        None for a reader and for a writer that has lost its fence. Whoever keeps the lease beats and releases it.
+        """
+        with self._closing:
+            if self._closed:
+                return None
+            self._disk.hit("close.begin")
+            self._index.close()  # may still publish segments
+            self._closed = True
             kept = self._let_go(CLOSE_WAIT_S, keep_lease=True)
             return None if kept is None else (kept, self.head)
 

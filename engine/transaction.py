@@ -22,9 +22,9 @@ from engine.sqlite.scope import LIVE, Scope
 from engine.sqlite.source import segment_crc
 from engine.view import View, ViewContext
 
-if TYPE_CHECKING:
 T = TypeVar("T")
 
+if TYPE_CHECKING:
     from engine.index_view import IndexView
 
 
@@ -280,6 +280,12 @@ class Transaction(View):
 
     # -- derived data, no generation
 
+    def forget(self, step: Callable[[apsw.Connection], T]) -> T:
+        """Run one step of a compaction (`engine.sqlite.forgetting`) on the writing connection."""
+        self._recorder.settle()
+        self._recorder.touch()
+        return step(self._scope.connection)
+
     def fill_aggregates(self, rows_max: int) -> bool:
         """One step of filling aggregates or of removing rows of dropped ones; False when nothing was left to do."""
         return self._recorder.aggregates.step(self._current_rows, rows_max)
@@ -314,9 +320,3 @@ class Transaction(View):
             "INSERT OR REPLACE INTO seg VALUES(?,?,?,?,?,?,?,?)",
             (row.name, row.kind, row.lo, row.hi, row.generation, row.bytes, info, segment_crc(row, info)),
         )
-    def forget(self, step: Callable[[apsw.Connection], T]) -> T:
-        """Run one step of a compaction (`engine.sqlite.forgetting`) on the writing connection."""
-        self._recorder.settle()
-        self._recorder.touch()
-        return step(self._scope.connection)
-

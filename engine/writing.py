@@ -201,9 +201,6 @@ class Writing:
             finally:
                 guard.release()
 
-    def _fold_guard(self) -> FileLock | None:
-        try:
-            return self._disk.try_lock(self._setting.path / FOLDER / READERS, shared=False)
     @contextmanager
     def without_lockless_readers(self) -> Iterator[None]:
         """Keeps out, for the length of the block, processes that read the file without SQLite's locks: such a one is
@@ -222,6 +219,9 @@ class Writing:
             finally:
                 guard.release()
 
+    def _fold_guard(self) -> FileLock | None:
+        try:
+            return self._disk.try_lock(self._setting.path / FOLDER / READERS, shared=False)
         except OSError:
             return None
 
