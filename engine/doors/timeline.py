@@ -207,9 +207,7 @@ def _revision_row(revision: Revision, commit: Commit | None, floor: int) -> Docu
         row |= {"timestamp": commit.at_ms, "principal": commit.principal}
         if commit.meta is not None:
             row["meta"] = commit.meta
-    else:  # the commit lies under the floor, and so do the versions before this one
-        row |= {"timestamp": doc.get("updatedAt", doc.get("createdAt", 0)), "op": "add" if rev == 1 else "update"}
-    if revision.op != "remove":
+    if op != "remove":
         row["record"] = doc
     return row
 
@@ -257,10 +255,7 @@ def first_generation(view: View, params: ChangesParams) -> int:
                 cure=f"Did you mean {' or '.join(near)}?" if near else "The contract lists both.",
                 details={"path": "types", "value": name[:256]},
             )
-    floor = view.floor
-    since = floor if params.since is None else params.since
-    if since < floor:
-        raise not_retained(since, floor)
+    since = view.floor if params.since is None else params.since
     if since > view.generation:
         raise in_future(since, view.generation)
     return since
