@@ -263,3 +263,15 @@ def test_a_path_that_was_written_anew_is_another_place(brain):
     refusal = brain.refused("undo", generation=2)
     assert (refusal.name, refusal.details["generation"]) == ("UndoConflictError", 3)
     assert brain.ask("vfs.readFile", path="/f")["content"] == "two"
+
+
+def test_generations_under_the_floor_cannot_be_undone(brain):
+    add(brain, "a", metadata={"n": 1})
+    for value in (2, 3, 4):
+        brain.ask("update", id="a", metadata={"n": value})
+    brain.ask("compact", before=3, dryRun=False)
+    for document in ({"generation": 3}, {"generation": 2}, {"since": 2, "principal": "tester"}):
+        refusal = brain.refused("undo", document)
+        assert (refusal.name, refusal.details["oldestKept"]) == ("GenerationNotRetainedError", 3)
+    brain.ask("undo", since=3, principal="tester")
+    assert brain.ask("get", id="a")["metadata"] == {"n": 3}
