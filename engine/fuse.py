@@ -25,6 +25,9 @@ RRF_OFFSET: Final = 60.0
 SPREAD_DEPTH: Final = 100
 """The cosine at this rank is the zero of the meaning leg: a rank that every query reaches, whatever page is asked."""
 
+FEW_TOP: Final = 0.3
+"""Where fewer vectors than that are known, no cosine below this one counts as a full hit."""
+
 TAIL_SHARE: Final = 1e-3
 """What is left to tell apart cosines below that zero: less than any difference that matters above it."""
 
@@ -69,6 +72,9 @@ def spread(cosine: Floats, has_vector: Mask) -> NDArray[np.float64]:
     place = min(SPREAD_DEPTH, len(known)) - 1
     top = float(known.max())
     low = float(-np.partition(-known, place)[place])
+    if len(known) < SPREAD_DEPTH:
+        # Too few to tell from each other what is near and what is not: unrelated texts scatter around 0.
+        top, low = max(top, FEW_TOP), min(low, 0.0)
     head = np.clip((known - low) / (top - low), 0.0, 1.0) if top - low > 1e-9 else (known >= low).astype(np.float64)
     scores[has_vector] = (1 - TAIL_SHARE) * head + TAIL_SHARE * np.maximum(known, 0.0)
     return scores

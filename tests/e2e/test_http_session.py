@@ -94,9 +94,10 @@ def test_a_file_goes_in_as_bytes_and_comes_out_the_same(client):
     assert client.get("/files/notes/none").status_code == 404
 
 
-def test_a_door_of_a_later_release_says_so_everywhere(client):
-    for answer in (client.delete("/files/notes/plan.md"), client.get("/entities/h-ada/history")):
-        assert (answer.status_code, answer.json()["error"]["name"]) == (501, "NotYetNativeError")
+def test_a_door_of_a_later_release_says_so_with_its_release(client):
+    answer = client.post("/traverse", json={"from": "h-ada"})
+    assert (answer.status_code, answer.json()["error"]["name"]) == (501, "NotYetNativeError")
+    assert answer.json()["error"]["details"]["release"] == "0.3.0"
 
 
 def test_a_repeated_key_answers_what_it_answered(client):

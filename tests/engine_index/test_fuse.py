@@ -56,3 +56,10 @@ def test_scores_are_finite_and_between_nothing_and_one(rows: list[tuple[float, f
     assert (scores >= 0).all()
     assert (scores <= 1 + 1e-9).all()
     assert scaled(text).max() <= 1
+
+
+def test_one_vector_far_from_the_question_is_no_full_hit() -> None:
+    """While vectors are still being made, the few that are there must not outrank rows with the words."""
+    text, cosine = np.array([0.0, 2.0]), np.array([0.02, 0.0])
+    scores = fused(text, cosine, np.array([True, False]), Mix())
+    assert scores[1] > scores[0]

@@ -12,6 +12,7 @@ import pytest
 import trio
 
 from supervisor import backfill, runner
+from supervisor.backfill import CHARS_A_TURN, TEXTS_A_STEP, turns
 from supervisor.embedding import EmbedLane
 from supervisor.observe import Observation, Observer
 from tests.support.gateway import Bench, bench
@@ -104,3 +105,12 @@ def test_a_step_that_crashes_is_reported_and_serving_goes_on(tmp_path: Path, mon
         return self.outlook()
 
     trio.run(main)
+
+
+def test_turns_are_bounded_in_texts_and_in_characters() -> None:
+    texts = ["x" * 10] * 40 + ["y" * 3_000] * 3 + ["z" * 9_000]
+    found = list(turns(texts))
+    assert [text for turn in found for text in turn] == texts
+    assert all(len(turn) <= TEXTS_A_STEP for turn in found)
+    assert all(len(turn) == 1 or sum(map(len, turn)) <= CHARS_A_TURN for turn in found)
+    assert [len(turn) for turn in found[-2:]] == [1, 1]
