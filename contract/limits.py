@@ -211,7 +211,12 @@ LINK_STREAMS_PER_PEER = _limit(
 LINK_STREAM_STALL_S = _limit(
     "linkStreamStall", 60, "seconds", "A reader that takes nothing for so long has gone or hangs; it resumes later."
 )
-UPLOAD_BYTES_MAX = _limit("uploadBytes", 256 * 1024 * 1024, "bytes", "A streamed body; a longer import is split.")
+FILE_BYTES_MAX = _limit(
+    "fileBytes", 1024 * 1024 * 1024, "bytes", "A file is one blob, checked whole when it is first read: two seconds."
+)
+UPLOAD_BYTES_MAX = _limit(
+    "uploadBytes", 1025 * 1024 * 1024, "bytes", "A streamed body: the largest file and its parameters."
+)
 SOCKET_PATH_BYTES_MAX = _limit("socketPath", 107, "bytes", "sun_path of Linux, less its terminating NUL.")
 SOCKET_SWEEP_ENTRIES_MAX = _limit(
     "socketSweep", 1024, "entries", "Stale sockets are looked for among this many names of the runtime folder."

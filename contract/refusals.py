@@ -154,6 +154,7 @@ _ALL: list[RefusalClass] = [
         ("TransactTooLargeError", "The transaction has more operations than one call may carry.", "Split the transaction; see the limits in /contract.json."),
     ),
     *_rows(415, "caller", "no", ("UnsupportedMediaTypeError", "The body's media type is not served here.", "Send application/json or application/msgpack.")),
+    *_rows(416, "caller", "no", ("RangeNotSatisfiableError", "The range lies outside the file.", "Ask for bytes below `details.size`; `vfs.stat` says how many there are.")),
     *_rows(421, "caller", "no", ("HostNotAllowedError", "The Host header names a host that this fleet does not serve.", "Use the address that the fleet printed, or start it with `--host <name>`.")),
     *_rows(422, "caller", "no", ("AnswerTooLargeError", "The answer would be larger than one call may carry.", "Lower `limit`, narrow the filter, or stream it over HTTP.")),
     *_rows(

@@ -162,6 +162,9 @@ FILE_DOORS: Mapping[str, str] = MappingProxyType(
 )
 """Method of the raw file route -> door; the body is the file, the media type its own."""
 
+FILE_HEAD_DOOR = "vfs.stat"
+"""The door behind HEAD of that route."""
+
 JSONL_MEDIA_TYPE = "application/jsonl"
 JSONL_DOORS: Mapping[str, str] = MappingProxyType({"import": "content"})
 """Doors that take a JSON Lines body, and the field it becomes; `format` is `jsonl`, options are query parameters."""

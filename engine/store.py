@@ -13,6 +13,7 @@ from contract.refusals import Refusal
 from engine import creation, manifest
 from engine.blobs import BlobFolder
 from engine.clock import Clock, SystemClock
+from engine.collection import Collector
 from engine.commit import WriteJob, WriteOutcome
 from engine.disk import Disk, FileLock
 from engine.index_holder import IndexHolder
@@ -34,6 +35,12 @@ from engine.sqlite.source import SnapshotSource
 from engine.transaction import Transaction
 from engine.view import ViewContext, in_future
 from engine.writing import Setting, Writing
+
+if TYPE_CHECKING:
+    from engine.index import Index
+
+COLLECTING_STEPS: Final = 16
+"""Steps of collecting blobs in one round of idle time: a tenth of a second at most."""
 
 CLOSE_WAIT_S: Final = 30.0
 """How long `close` waits for views that are still out; the longest call is cut off by then."""
@@ -68,6 +75,7 @@ class Store:
         self._closing = threading.Lock()
 
     # -- opening
+        self.collector = Collector(self)
 
     @classmethod
     def create(cls, path: Path, *, clock: Clock | None = None, disk: Disk | None = None) -> None:
@@ -132,6 +140,16 @@ class Store:
     def role(self) -> Role:
         """`writer` when this store holds the lease it was opened with, `reader` for an attach."""
         return "reader" if self._writing is None else "writer"
+    @property
+    def disk(self) -> Disk:
+        """The file system that it was opened with."""
+        return self._disk
+
+    @property
+    def clock(self) -> Clock:
+        """The clock that it was opened with."""
+        return self._setting.clock
+
 
     # -- reading
 
@@ -212,7 +230,8 @@ class Store:
         return self._writing is not None and self.fence_holds() and self._writing.lease.beat()
 
     def maintain(self) -> None:
-        """Work for idle time: fold the log into the database, forget old idempotency keys. Never on the commit path."""
+        """Work for idle time: fold the log into the database, forget old idempotency keys, collect blobs that nothing
+        names. Never on the commit path."""
         if self._writing is not None:
             self._writing.maintain()
 
@@ -222,6 +241,9 @@ class Store:
 
     def index(self) -> "Index":
         """The derived index; the first use loads it."""
+            for _ in range(COLLECTING_STEPS):
+                if not self.collector.step():
+                    break
         index: Index = self._index.loaded()
         return index
 

@@ -15,6 +15,7 @@ from engine.aggregates.definition import Definition
 from engine.blobs import INLINE_BYTES_MAX
 from engine.disk import refusal_of
 from engine.records import KEEP, Commit, Content, CountRow, Document, Entity, Keep, Passage, Relation, SegmentRow
+from engine.sqlite import bulk, files
 from engine.sqlite.lives import Lives
 from engine.sqlite.recorder import Recorder
 from engine.sqlite.rows import ADD, REMOVE, UPDATE, encode_doc
@@ -265,6 +266,36 @@ class Transaction(View):
     def definitions(self, kind: str) -> dict[str, Document]:
         """See `View.definitions`; not to be changed by the caller."""
         return self._recorder.definitions(kind)
+    def drop_blob(self, digest: str) -> int | None:
+        """Forget a blob that no file of now or of the kept past has, and let its file's age begin; its size in bytes.
+
+        None, and nothing is done, for one that is needed or unknown. Makes no generation.
+        """
+        size = self.blob_size(digest)
+        if size is None or files.is_referenced(self._scope, digest):
+            return None
+        blobs = self._context.blobs
+        try:
+            blobs.disk.touch(blobs.path_of(digest), self.now_ms / 1_000)
+        except OSError as error:
+            raise refusal_of(error, "touch a blob") from error
+        self._recorder.touch()
+        self._scope.connection.execute("DELETE FROM blob WHERE hash=?", (bytes.fromhex(digest),))
+        return size
+
+    def drop_blob_file(self, digest: str, grace_s: float) -> int | None:
+        """Remove the file of a blob that has no row, and had none for `grace_s`; its size in bytes, None otherwise."""
+        blobs = self._context.blobs
+        path = blobs.path_of(digest)
+        age_s = blobs.disk.age_s(path, self.now_ms / 1_000)
+        if age_s is None or age_s < grace_s or self.blob_size(digest) is not None:
+            return None
+        try:
+            size = blobs.disk.size_bytes(path)
+            return size if blobs.disk.remove(path) else None
+        except OSError as error:
+            raise refusal_of(error, "remove a blob") from error
+
 
     def define(self, kind: str, name: str, doc: Document | None) -> bool:
         """Keep a definition, or end it (None); False, and nothing is written, when it is so already."""

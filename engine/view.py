@@ -14,7 +14,7 @@ from contract.refusals import Refusal
 from engine.aggregates import tables
 from engine.aggregates.state import GroupRow
 from engine.aggregates.tables import Stored
-from engine.blobs import BlobFolder
+from engine.blobs import BlobFolder, BlobReader, HeldBlob
 from engine.records import (
     Commit,
     Content,
@@ -263,6 +263,15 @@ class View:
     def blob(self, sha256: str) -> bytes:
         """The bytes of a blob, checked against their hash (hex). A missing or differing one is `BlobCorruptError`."""
         return files.blob(self._scope, self._context.blobs, sha256)
+
+    def open_blob(self, sha256: str) -> BlobReader | HeldBlob:
+        """A blob to be read in pieces, which outlives this view; close it. A missing one is `BlobCorruptError`."""
+        return files.open_blob(self._scope, self._context.blobs, sha256)
+
+    def unreferenced_blobs(self, after: int, limit: int) -> tuple[int, list[str]]:
+        """Of the next `limit` blobs in the order of arrival, after the number `after`: the last one's number (`after`
+        at the end), and the hashes that no file of now or of the kept past has."""
+        return files.unreferenced(self._scope, after, limit)
 
     def blob_size(self, sha256: str) -> int | None:
         """The size in bytes of a blob, or None when the store has no such blob. Opens no file."""

@@ -21,7 +21,7 @@ from contract.door import Door
 from contract.doors import DOORS
 from contract.limits import ADMIT_BODY_BYTES_MAX, IN_FLIGHT_PER_KEY_MAX
 from contract.refusals import Refusal
-from contract.server import EVENT_STREAM_DOORS
+from contract.server import EVENT_STREAM_DOORS, FILE_DOORS
 from engine.clock import Clock
 from engine.doors import ENGINE_DOORS
 from engine.doors.registry import stream_of, upload_of
@@ -30,6 +30,7 @@ from ipc.link import Outcome, Peer, Streamed, Upload
 from ipc.preamble import split_preamble
 from supervisor import dispatch
 from supervisor.feed import Asked, Feeds
+from supervisor.filing import Filing
 from supervisor.keys import KeyTable
 from supervisor.observe import Level, Observer
 from supervisor.parting import Parting, Sending
@@ -83,6 +84,7 @@ class Gateway:
         self._pool = pool
         self._runner = runner
         self._feeds = feeds
+        self._filing = Filing(pool, runner, clock)
         self._parting = Parting(pool, runner, clock, feeds.counts)
         self._tables = tables
         self._clock = clock
@@ -180,6 +182,8 @@ class Gateway:
         if not isinstance(arrival.body, bytes):
             upload = upload_of(door.full_name)
             if upload is None:
+            if door.full_name == FILE_DOORS["PUT"]:
+                return await self._filing.upload(work, arrival.body, first)
                 raise Refusal("UnsupportedMediaTypeError", f"{door.full_name} takes no streamed body.")
             return await self._parting.upload(work, upload, arrival.body, first)
         stream = stream_of(door.full_name) if call.takes_parts else None

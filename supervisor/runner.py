@@ -184,6 +184,11 @@ class Runner:
             raise outcome.refusal
         assert outcome.answer is not None, "an outcome is an answer or a refusal"
         self._on_written(slot, outcome.answer)
+        return await self.commit(work, slot, job)
+
+    async def commit(self, work: Work, slot: Slot, job: WriteJob) -> Done:
+        """The answer of a job that is durable; the slot is pinned for writing. Raises the job's refusal."""
+        assert slot.lane is not None, "a slot pinned for writing has its lane"
         return Done(
             encode_answer(outcome.answer, work), ran.queue_ms, ran.engine_ms, outcome.generation, outcome.replayed
         )

@@ -32,6 +32,14 @@ class ReadFileParams(PathParams, kw_only=True, frozen=True):
 
     encoding: Annotated[t.Encoding, Meta(description="`base64` for bytes that are no text.")] = "utf-8"
     max_size: Annotated[Annotated[int, Meta(ge=0)] | None, Meta(description="Refuse a larger file, bytes.")] = None
+    range: Annotated[
+        Annotated[str, Meta(max_length=64, pattern=r"^bytes=[0-9]*-[0-9]*$")] | None,
+        Meta(description="Only these bytes, as in HTTP: `bytes=0-99`, `bytes=100-` or `bytes=-100`."),
+    ] = None
+    range_sha: Annotated[
+        Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")] | None,
+        Meta(description="The whole file instead of `range` when its SHA-256 is another."),
+    ] = None
     as_of: t.AsOfChoice = None
 
 
@@ -43,8 +51,10 @@ class ReadFileResult(t.Result, kw_only=True, frozen=True):
     encoding: Annotated[t.Encoding, Meta(description="How the content is written.")]
     size: Annotated[int, Meta(description="Size in bytes.")]
     media_type: Annotated[str, Meta(description="Media type.")]
-    sha256: Annotated[str, Meta(description="SHA-256 of the bytes, hex.")]
+    sha256: Annotated[str, Meta(description="SHA-256 of the whole file's bytes, hex.")]
     generation: t.GenerationNow
+    start: Annotated[int | None, Meta(description="First byte of the content, when a range was asked for.")] = None
+    end: Annotated[int | None, Meta(description="The byte behind the content's last one, when a range was.")] = None
 
 
 class ReaddirParams(t.Params, kw_only=True, frozen=True):
@@ -314,7 +324,7 @@ _VFS = ("VfsError",)
 _SUBTREE = ("VfsError", "BatchTooLargeError")
 
 DOORS = (
-    Door(namespace="vfs", name="readFile", title="Read a file", summary="Read one file of the brain, checked against its hash.", effect=Effect.READ, params=ReadFileParams, result=ReadFileResult, refusals=(*_READ, "AnswerTooLargeError")),
+    Door(namespace="vfs", name="readFile", title="Read a file", summary="Read one file of the brain, checked against its hash.", effect=Effect.READ, params=ReadFileParams, result=ReadFileResult, refusals=(*_READ, "AnswerTooLargeError", "RangeNotSatisfiableError")),
     Door(namespace="vfs", name="readdir", title="List a folder", summary="List everything below a folder at any depth, small text files with their text.", effect=Effect.READ, params=ReaddirParams, result=ReaddirResult, refusals=(*_READ, "AnswerTooLargeError")),
     Door(namespace="vfs", name="stat", title="Look at a path", summary="Read what is known of a file or folder without its content.", effect=Effect.READ, params=StatParams, result=StatResult, refusals=_READ),
     Door(namespace="vfs", name="writeFile", title="Write a file", summary="Write one file, making its folders; text becomes searchable.", effect=Effect.WRITE, params=WriteFileParams, result=WriteFileResult, refusals=("VfsError", "ReservedFieldError", "RevisionConflictError")),

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
+
+from msgspec import structs
 
 from contract.doors.vfs import AppendFileParams, ReaddirParams, ReadFileParams, StatParams, WriteFileParams
 from contract.limits import ANSWER_BYTES_MAX, VFS_APPEND_BYTES_MAX, VFS_INLINE_BYTES_MAX
 from contract.refusals import Refusal
-from engine.doors.registry import CallContext, Document, reads, writes
+from engine.doors.points import view_for
+from engine.doors.registry import CallContext, Document, Parts, reads, streams, writes
 from engine.records import Entity
 from engine.rows.documents import text_of_data
 from engine.rows.guards import VFS_METADATA_KEYS
 from engine.vfs.errors import Code, shown, vfs_error
 from engine.vfs.media import MEDIA_TYPE, is_text_type, media_type_of
 from engine.vfs.paths import ROOT, clean_path, name_of
+from engine.vfs.ranges import chosen
 from engine.vfs.tree import (
     FileWrite,
     Payload,
@@ -31,6 +37,7 @@ from engine.vfs.tree import (
 from engine.vfs.walk import Node, below, children
 
 if TYPE_CHECKING:
+    from engine.store import Store
     from engine.transaction import Transaction
     from engine.view import View
 
@@ -106,6 +113,15 @@ def append(txn: Transaction, params: AppendFileParams, call: CallContext) -> Doc
     return {**receipt, "mediaType": before["mimeType"]}
 
 
+def described(params: WriteFileParams, content: Payload) -> WriteFileParams:
+    """The parameters of a file whose bytes came by another way, with the text that it will be found by as content: what
+    the door then asks to have embedded.
+    """
+    media_type = params.media_type or media_type_of(name_of(params.path), content.head)
+    text = searchable_text(content.head, media_type, content.size)
+    return structs.replace(params, content=text or "", encoding="utf-8", media_type=media_type)
+
+
 def refuse_owned_keys(metadata: Document) -> None:
     """Refuses metadata keys that stand for the file itself, `ReservedFieldError`."""
     owned = sorted(VFS_METADATA_KEYS & metadata.keys())
@@ -159,28 +175,80 @@ def _media_type(given: str | None, path: str) -> str | None:
 @reads("vfs.readFile")
 def read(view: View, params: ReadFileParams, call: CallContext) -> Document:
     """The bytes of a file, checked against their hash. Bytes that are not UTF-8 text are refused with their offset."""
-    path = clean_path(params.path)
-    metadata = required_file(view, path).doc["metadata"]
-    size = int(metadata["size"])
+    asked = _asked(view, params)
     room = ANSWER_BYTES_MAX if params.encoding == "utf-8" else ANSWER_BYTES_MAX * 3 // 4
     bound = room if params.max_size is None else min(room, params.max_size)
-    if size > bound:
-        raise Refusal(
-            "AnswerTooLargeError",
-            f"{shown(path)} has {size} bytes; {bound} are allowed here.",
-            cure="Read it over HTTP with GET /v1/brains/{brain}/files/<path>, in ranges; or raise `maxSize`.",
-            details={"size": size, "bytesMax": bound, "path": path},
-        )
-    content = view.blob(metadata["sha256"])
-    return {
-        "path": path,
-        "content": _text(content, path) if params.encoding == "utf-8" else base64.b64encode(content).decode(),
-        "encoding": params.encoding,
-        "size": size,
-        "mediaType": metadata["mimeType"],
-        "sha256": metadata["sha256"],
-        "generation": view.generation,
-    }
+    start, end = (0, asked.size) if asked.part is None else asked.part
+    if end - start > bound:
+        raise _file_too_large(asked.path, end - start, bound)
+    source = view.open_blob(asked.sha256)
+    try:
+        content = b"".join(source.pieces(start, end, call.check))
+    finally:
+        source.close()
+    text = _text(content, asked.path) if params.encoding == "utf-8" else base64.b64encode(content).decode()
+    return {"path": asked.path, "content": text, "encoding": params.encoding, **asked.document()}
+
+
+@streams("vfs.readFile")
+def read_in_pieces(store: Store, params: ReadFileParams, call: CallContext) -> Parts:
+    """The bytes of a file of any size as they are. One of a MiB at most is checked before its first byte, a larger one
+    while it goes: its last piece is given only when the hash is right."""
+    with view_for(store, params, call.now_ms) as view:
+        asked = _asked(view, params)
+        start, end = (0, asked.size) if asked.part is None else asked.part
+        if params.max_size is not None and end - start > params.max_size:
+            raise _file_too_large(asked.path, end - start, params.max_size)
+        source = view.open_blob(asked.sha256)
+
+    def pieces() -> Iterator[bytes]:
+        try:
+            yield from source.pieces(start, end, call.check)
+        finally:
+            source.close()
+
+    given = pieces()
+    first = next(given, b"")  # so that what is damaged at its beginning is refused, and not begun
+    return Parts({"path": asked.path, **asked.document()}, chain([first], given), asked.generation)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """The file that a read is about, and the part of it that is asked for (None: all)."""
+
+    path: str
+    size: int
+    media_type: str
+    sha256: str
+    generation: int
+    part: tuple[int, int] | None
+
+    def document(self) -> Document:
+        """What every way of reading says of the file."""
+        said: Document = {
+            "size": self.size,
+            "mediaType": self.media_type,
+            "sha256": self.sha256,
+            "generation": self.generation,
+        }
+        return said if self.part is None else {**said, "start": self.part[0], "end": self.part[1]}
+
+
+def _asked(view: View, params: ReadFileParams) -> _Asked:
+    path = clean_path(params.path)
+    metadata = required_file(view, path).doc["metadata"]
+    size, sha256 = int(metadata["size"]), str(metadata["sha256"])
+    part = chosen(params.range, params.range_sha, size, sha256)
+    return _Asked(path, size, metadata["mimeType"], sha256, view.generation, part)
+
+
+def _file_too_large(path: str, size: int, bound: int) -> Refusal:
+    return Refusal(
+        "AnswerTooLargeError",
+        f"Of {shown(path)} {size} bytes are asked for; {bound} are allowed here.",
+        cure="Read it over HTTP with GET /v1/brains/{brain}/files/<path>, or a `range` of it; or raise `maxSize`.",
+        details={"size": size, "bytesMax": bound, "path": path},
+    )
 
 
 def _text(content: bytes, path: str) -> str:

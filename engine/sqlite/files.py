@@ -1,7 +1,10 @@
 """Reads of paths and blobs."""
 
-from engine.blobs import BlobFolder
+from typing import Final
+
+from engine.blobs import BlobFolder, BlobReader, HeldBlob
 from engine.sqlite.rows import corrupt, is_small_intact, small_crc
+from engine.sqlite.schema import BLOB_OF_FILE, IS_FILE
 from engine.sqlite.scope import Scope
 
 
@@ -38,6 +41,32 @@ def blob_size(scope: Scope, sha256: str) -> int | None:
     """See `View.blob_size`."""
     row = scope.row("SELECT size FROM blob WHERE hash=?", (bytes.fromhex(sha256),))
     return None if row is None else int(row[0])
+
+
+def open_blob(scope: Scope, folder: BlobFolder, sha256: str) -> BlobReader | HeldBlob:
+    """See `View.open_blob`."""
+    row = scope.row("SELECT size,inline FROM blob WHERE hash=?", (bytes.fromhex(sha256),))
+    if row is None:
+        raise folder.damaged(sha256, "the store has no such blob")
+    size, inline = row
+    return HeldBlob(folder.checked(sha256, inline)) if inline is not None else folder.open(sha256, size)
+
+
+_REFERENCED: Final = f"""SELECT EXISTS(SELECT 1 FROM ent WHERE {IS_FILE} AND {BLOB_OF_FILE}=?1)
+    OR EXISTS(SELECT 1 FROM ent_old WHERE {IS_FILE} AND {BLOB_OF_FILE}=?1)"""
+
+
+def is_referenced(scope: Scope, sha256: str) -> bool:
+    """True when a file of now or of the kept past has these bytes."""
+    row = scope.row(_REFERENCED, (sha256,))
+    return row is not None and bool(row[0])
+
+
+def unreferenced(scope: Scope, after: int, limit: int) -> tuple[int, list[str]]:
+    """See `View.unreferenced_blobs`."""
+    rows = scope.rows("SELECT n,hash FROM blob WHERE n>? ORDER BY n LIMIT ?", (after, limit))
+    digests = [digest.hex() for _, digest in rows]
+    return (rows[-1][0] if rows else after), [digest for digest in digests if not is_referenced(scope, digest)]
 
 
 def blob(scope: Scope, folder: BlobFolder, sha256: str) -> bytes:

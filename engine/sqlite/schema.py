@@ -30,11 +30,20 @@ _RELATION: Final = """
     id TEXT NOT NULL, vis INTEGER NOT NULL, service TEXT, crc INTEGER NOT NULL, doc BLOB NOT NULL"""
 _G1: Final = ", g1 INTEGER NOT NULL"
 
+# Documents are JSON text in a blob; one that is damaged must still be movable, so it is only asked when it parses.
+BLOB_OF_FILE: Final = (
+    "json_extract(CASE WHEN json_valid(CAST(doc AS TEXT)) THEN CAST(doc AS TEXT) END, '$.metadata.sha256')"
+)
+IS_FILE: Final = "sub='vfs-file'"
+
 ADDED: Final[tuple[str, ...]] = (
     # aggregates and schema rules, as they are (g1 = FOREVER) and were; kind: aggregate, subtype, field
     """CREATE TABLE IF NOT EXISTS definition(n INTEGER PRIMARY KEY, kind TEXT NOT NULL, name TEXT NOT NULL,
         g0 INTEGER NOT NULL, g1 INTEGER NOT NULL, doc BLOB NOT NULL, crc INTEGER NOT NULL)""",
     "CREATE INDEX IF NOT EXISTS definition_name ON definition(kind, name, g0)",
+    # which files name a blob: of rows that are files alone, so that no other write pays for it
+    f"CREATE INDEX IF NOT EXISTS ent_blob ON ent({BLOB_OF_FILE}) WHERE {IS_FILE}",
+    f"CREATE INDEX IF NOT EXISTS ent_old_blob ON ent_old({BLOB_OF_FILE}) WHERE {IS_FILE}",
     *tables.DDL,
     # where in its content's text a vector belongs, of texts that have several: code points, half-open
     """CREATE TABLE IF NOT EXISTS passage(vid INTEGER PRIMARY KEY, lo INTEGER NOT NULL, hi INTEGER NOT NULL,

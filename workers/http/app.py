@@ -51,7 +51,7 @@ class HttpApp:
             match = self._router.resolve(exchange.head.method, exchange.head.raw_path)
             door = match.target.door_name
             self._gate.check(exchange.head)
-            check_declared_size(exchange.head)
+            check_declared_size(exchange.head, getattr(match.target, "body_bytes_max", None))
             return await match.target.answer(self._front, exchange, match)
         except NotAdmittedError as error:
             return self._front.answer_of(exchange, error.reply)

@@ -9,7 +9,7 @@ section 9.6).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from typing import Any
 
 from contract.limits import BODY_BYTES_MAX
@@ -59,6 +59,14 @@ class Body:
         data = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
         self._chunks.clear()
         return data
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        """The body as it arrives, to its end; raises what `read_up_to` raises."""
+        while not self.complete or self._chunks:
+            if self._chunks:
+                yield self.take()
+            else:
+                await self._next(keep=True)
 
     async def drain(self) -> bool:
         """Read the rest and drop it; False when it is longer, slower or later than is worth waiting for."""

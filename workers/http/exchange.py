@@ -30,6 +30,10 @@ class Connection(Protocol):
         ...
 
 
+class BrokenOffError(Exception):
+    """A body that is made while it is sent cannot be finished: the connection ends without the end of the body."""
+
+
 class Parts(Protocol):
     """A body that is made while it is sent."""
 
@@ -95,7 +99,7 @@ class Exchange:
         if answer.parts is not None:
             await self._send_parts(answer.status, fields, answer.parts)
             return
-        if answer.status not in (204, 304):
+        if answer.status not in (204, 304) and not any(name == "content-length" for name, _ in answer.headers):
             fields.append((b"content-length", b"%d" % len(answer.body)))
         if early and self._version.startswith("1") and self.announces_body:
             fields.append((b"connection", b"close"))
@@ -117,7 +121,7 @@ class Exchange:
                         await self._send({"type": "http.response.body", "body": part, "more_body": True})
                 async with asyncio.timeout(PART_S_MAX):
                     await self._send({"type": "http.response.body", "body": b"", "more_body": False})
-        except TimeoutError:
+        except (TimeoutError, BrokenOffError):
             if self._connection is not None:
                 self._connection.abort()
         finally:

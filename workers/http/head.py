@@ -13,8 +13,9 @@ from collections.abc import Iterable
 import msgspec
 
 from contract.codec import Media
-from contract.limits import BODY_BYTES_MAX, TOKEN_BYTES_MAX
+from contract.limits import BODY_BYTES_MAX, TOKEN_BYTES_MAX, UPLOAD_BYTES_MAX
 from contract.refusals import Refusal
+from contract.server import JSONL_MEDIA_TYPE
 
 JSON_TYPE = "application/json"
 MSGPACK_TYPE = "application/msgpack"
@@ -130,19 +131,25 @@ def absolute_form(raw_path: bytes) -> tuple[bytes, str | None]:
     return found[2] or b"/", found[1].decode("latin-1")
 
 
-def check_declared_size(head: Head) -> None:
-    """Raise `BodyTooLargeError` when the declared length is over the limit, before a byte of the body is read."""
+def check_declared_size(head: Head, limit: int | None = None) -> None:
+    """Raise `BodyTooLargeError` when the declared length is over the limit, before a byte of the body is read.
+
+    `limit` is the target's own; without one it goes by the media type.
+    """
     declared = head.body_bytes_declared
-    if declared is not None and declared > BODY_BYTES_MAX:
-        raise body_too_large()
+    # JSON Lines are passed on while they arrive; a door that does not take them refuses the media type.
+    if limit is None:
+        limit = UPLOAD_BYTES_MAX if media_type(head) == JSONL_MEDIA_TYPE else BODY_BYTES_MAX
+    if declared is not None and declared > limit:
+        raise body_too_large(limit)
 
 
-def body_too_large() -> Refusal:
+def body_too_large(limit: int = BODY_BYTES_MAX) -> Refusal:
     """The refusal of a body over the limit, declared or not."""
     return Refusal(
         "BodyTooLargeError",
-        f"The body is larger than {BODY_BYTES_MAX} bytes, the most that one call may carry.",
-        details={"limitBytes": BODY_BYTES_MAX},
+        f"The body is larger than {limit} bytes, the most that one call may carry.",
+        details={"limitBytes": limit},
     )
 
 

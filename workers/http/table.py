@@ -10,9 +10,9 @@ from contract.doors import DOORS
 from contract.emit_openapi import openapi
 from contract.emit_prose import agent, llms
 from contract.served import served_contract, served_contract_bytes
-from contract.server import FILE_DOORS, FILES_PATH, SERVER_DOORS, ServerDoor
+from contract.server import FILE_DOORS, FILE_HEAD_DOOR, FILES_PATH, SERVER_DOORS, ServerDoor
 from workers.http.doors import DoorTarget
-from workers.http.files import FileTarget
+from workers.http.files import FileAct, FileTarget
 from workers.http.front import Target
 from workers.http.mcp import McpTarget
 from workers.http.public import DocumentTarget, HealthTarget, ProseTarget
@@ -48,7 +48,9 @@ def _door_routes() -> Iterator[Route[Target]]:
 def _file_routes() -> Iterator[Route[Target]]:
     template = FILES_PATH.replace("{path}", "{path*}")
     for method, name in FILE_DOORS.items():
-        yield Route(method, template, FileTarget(DOORS[name], reads=method == "GET", writes=method == "PUT"))
+        yield Route(method, template, FileTarget(DOORS[name], FileAct(method)))
+    # A look at the head opens no blob.
+    yield Route("HEAD", template, FileTarget(DOORS[FILE_HEAD_DOOR], FileAct.LOOK))
 
 
 def _server_routes(session: Session) -> Iterator[Route[Target]]:
