@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import aclosing
 from typing import Any
 
 import click
@@ -14,6 +15,7 @@ from contract.door import Disposition, Door
 from contract.doors import DOORS
 from contract.limits import CALL_TIMEOUT_MS_DEFAULT, CALL_TIMEOUT_MS_MAX
 from contract.refusals import Refusal
+from contract.server import EVENT_STREAM_DOORS
 from contract.vocabulary import nearest
 from supervisor.cli.fields import Option, options_of, read_value
 from supervisor.exits import Exit
@@ -92,7 +94,9 @@ def door_command(door: Door) -> click.Command:
 
     def run(brain: str, body: str | None, url: str | None, timeout_ms: int, **given: str | None) -> None:
         document = assemble(body, {field: given.get(parameter) for parameter, field in names.items()})
-        click.get_current_context().exit(call(door, brain, document, url, timeout_ms))
+        follows = door.full_name in EVENT_STREAM_DOORS and document.get("follow") is True
+        status = follow(door, brain, document, url) if follows else call(door, brain, document, url, timeout_ms)
+        click.get_current_context().exit(status)
 
     return click.Command(
         door.full_name,
@@ -142,6 +146,34 @@ def call(door: Door, brain: str, document: dict[str, Any], url: str | None, time
     if outcome.refusal is not None:
         return refused(outcome.refusal)
     click.echo(json.dumps(outcome.answer, ensure_ascii=False, indent=2 if sys.stdout.isatty() else None))
+    return Exit.OK
+
+
+def follow(door: Door, brain: str, document: dict[str, Any], url: str | None) -> Exit:
+    """Prints each event's document as one line as it comes, and on standard error what the stream says of itself.
+
+    Ends with the stream, or when the reader of the lines has gone.
+    """
+    import trio
+
+    from supervisor.cli.reach import reach
+
+    async def main() -> None:
+        async with reach(url, brain) as remote, aclosing(remote.events(door, brain, document)) as events:
+            async for event in events:
+                if event.name == "change":
+                    click.echo(event.data)
+                elif event.name:
+                    click.echo(f"{event.name}: {event.data.decode()}", err=True)
+
+    try:
+        check_params(door, document)
+        trio.run(main)
+    except Refusal as refusal:
+        refusal.door = door.full_name
+        return refused(refusal.document())
+    except KeyboardInterrupt:
+        return Exit.OK
     return Exit.OK
 
 

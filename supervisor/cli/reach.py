@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -16,11 +16,15 @@ from urllib.parse import quote, urlsplit
 
 from contract import codec
 from contract.door import Door, Effect
-from contract.refusals import Refusal
+from contract.refusals import CATALOGUE, Refusal
+from contract.server import EVENT_STREAM_MEDIA_TYPE
+from ipc.events import Event, EventReader
 from supervisor.config import LONE_BRAIN
 from supervisor.exits import Exit, StartRefusal
 
 SOCKETS_TRIED_MAX = 64
+EVENT_SILENCE_S = 60.0
+"""A stream says something every 15 seconds; one that is silent for four times as long is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,10 @@ class Remote(Protocol):
         self, door: Door, brain: str, body: Mapping[str, Any], timeout_ms: int, key: str | None = None
     ) -> Outcome:
         """One door call; refusals come back as outcomes."""
+        ...
+
+    def events(self, door: Door, brain: str, body: Mapping[str, Any]) -> AsyncGenerator[Event, None]:
+        """A door that answers as a stream of events, event by event until it ends; raises the Refusal it ends in."""
         ...
 
     async def health(self) -> Outcome:
@@ -86,6 +94,27 @@ class SocketRemote:
     ) -> Outcome:
         """See `Remote`."""
         return await self._send(door.full_name, brain, dict(body), door.effect, timeout_ms, key)
+
+    async def events(self, door: Door, brain: str, body: Mapping[str, Any]) -> AsyncGenerator[Event, None]:
+        """See `Remote`."""
+        async with self._link.stream(
+            door=door.full_name,
+            brain=brain,
+            credential=self._credential,
+            peer=None,
+            body=codec.encode(dict(body), "msgpack"),
+            media="json",
+            timeout_ms=None,
+            key=None,
+            effect=door.effect,
+            transport="cli",
+        ) as stream:
+            reader = EventReader()
+            async for part in stream:
+                for event in reader.feed(part):
+                    yield event
+        if stream.reply.refusal is not None:
+            raise refusal_of(stream.reply.refusal)
 
     async def health(self) -> Outcome:
         """See `Remote`."""
@@ -166,6 +195,28 @@ class HttpRemote:
         headers["Content-Type"] = "application/json"
         return await self._send(door.method, path, headers, timeout_ms, content=codec.encode(rest, "json"))
 
+    async def events(self, door: Door, brain: str, body: Mapping[str, Any]) -> AsyncGenerator[Event, None]:
+        """See `Remote`."""
+        import httpx
+
+        path, rest = fill_route(door, brain, body)
+        query = {name: value if isinstance(value, str) else json.dumps(value) for name, value in rest.items()}
+        headers = {"Accept": EVENT_STREAM_MEDIA_TYPE}
+        timeout = httpx.Timeout(10.0, read=EVENT_SILENCE_S)
+        try:
+            async with self._client.stream(
+                "GET", self._base + path, params=query, headers=headers, timeout=timeout
+            ) as response:
+                if response.status_code != 200:
+                    await response.aread()
+                    raise refusal_of(response.json()["error"])
+                async for event in sent_events(response.aiter_lines()):
+                    yield event
+        except (httpx.HTTPError, ValueError) as error:
+            raise not_running(
+                f"{self._base} does not answer ({type(error).__name__})", "Start it: brainy serve, or call again"
+            ) from error
+
     async def health(self) -> Outcome:
         """See `Remote`."""
         return await self._send("GET", "/v1/health", {}, 5_000)
@@ -212,3 +263,27 @@ def fill_route(door: Door, brain: str, body: Mapping[str, Any]) -> tuple[str, di
             )
         path = path.replace("{" + name + "}", quote(value, safe=""))
     return path, rest
+
+
+async def sent_events(lines: AsyncIterator[str]) -> AsyncGenerator[Event, None]:
+    """The events of a text/event-stream; comments are heartbeats. Raises the Refusal of an event `error`."""
+    name, identity, data = "", None, ""
+    async for line in lines:
+        field, _, value = line.partition(": ")
+        if field == "event":
+            name = value
+        elif field == "id":
+            identity = value
+        elif field == "data":
+            data = value
+        elif not line and name == "error":
+            raise refusal_of(json.loads(data))
+        elif not line and name:
+            yield Event(name, identity, data.encode())
+            name, identity, data = "", None, ""
+
+
+def refusal_of(document: Mapping[str, Any]) -> Refusal:
+    """A refusal that came as a document."""
+    name = document["name"] if document["name"] in CATALOGUE else "InternalError"
+    return Refusal(name, document["message"], cure=document.get("cure"), details=document.get("details"))

@@ -24,6 +24,7 @@ def test_every_point_is_reached(tmp_path: Path) -> None:
     assert refusal_name(store.write([add("a")])[0]) is None
     assert store.checkpoint(truncate=False)
     assert store.heartbeat()
+    Compaction(store, store.head, CallContext("tester", 0), "tester").run()
     store.close()
     assert points.reached == set(POINTS)
 
