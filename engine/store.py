@@ -234,6 +234,9 @@ class Store:
         names. Never on the commit path."""
         if self._writing is not None:
             self._writing.maintain()
+            for _ in range(COLLECTING_STEPS):
+                if not self.collector.step():
+                    break
 
     def checkpoint(self, *, truncate: bool) -> bool:
         """Fold the log into the database; False when a reader attached without locks, or a busy one, forbids it."""
@@ -241,9 +244,6 @@ class Store:
 
     def index(self) -> "Index":
         """The derived index; the first use loads it."""
-            for _ in range(COLLECTING_STEPS):
-                if not self.collector.step():
-                    break
         index: Index = self._index.loaded()
         return index
 
