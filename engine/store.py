@@ -71,11 +71,11 @@ class Store:
         self._setting = Setting(path, opening.manifest, opening.clock, disk, context, self._index)
         self._frozen_head = 0
         self._writing: Writing | None = None
+        self.collector = Collector(self)
         self._closed = False
         self._closing = threading.Lock()
 
     # -- opening
-        self.collector = Collector(self)
 
     @classmethod
     def create(cls, path: Path, *, clock: Clock | None = None, disk: Disk | None = None) -> None:
@@ -137,10 +137,6 @@ class Store:
         return store
 
     @property
-    def role(self) -> Role:
-        """`writer` when this store holds the lease it was opened with, `reader` for an attach."""
-        return "reader" if self._writing is None else "writer"
-    @property
     def disk(self) -> Disk:
         """The file system that it was opened with."""
         return self._disk
@@ -150,6 +146,10 @@ class Store:
         """The clock that it was opened with."""
         return self._setting.clock
 
+    @property
+    def role(self) -> Role:
+        """`writer` when this store holds the lease it was opened with, `reader` for an attach."""
+        return "reader" if self._writing is None else "writer"
 
     # -- reading
 
