@@ -4,12 +4,15 @@ Every descriptor is close-on-exec. Nothing here opens `store.db`, `-wal` or `-sh
 drops the POSIX locks that SQLite holds for the whole process (measured).
 """
 
+import ctypes
 import errno
 import fcntl
+import hashlib
 import mmap
 import os
+import shutil
 import stat
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
@@ -21,7 +24,15 @@ TEMPORARY_PREFIX: Final = ".tmp-"
 
 _FORBIDDEN: Final = frozenset({"store.db", "store.db-wal", "store.db-shm"})
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+_AGAIN_BYTES: Final = 1 << 20
 _READ_ONLY: Final = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
+_AT_FDCWD: Final = -100
+_NOREPLACE: Final = 1
+_EXCHANGE: Final = 2
+_FICLONE: Final = 0x40049409
+"""Linux: flags of renameat2, and the ioctl that lets two files share their blocks until one is written."""
+
+PIECE_BYTES: Final = 1 << 20
 
 
 def refusal_of(error: OSError, what: str) -> Refusal:
@@ -188,20 +199,22 @@ class Disk:
     # -- writing
 
     def make_folder(self, path: Path) -> None:
-        """Make one folder (mode 0700 on a fresh one); an existing folder is fine."""
+        """Make one folder (mode 0700 on a fresh one) and its name durable; an existing folder is fine.
+
+        The name of an existing one is synced too: whoever made it may have been stopped, or refused, before its sync.
+        """
         try:
             os.mkdir(path, 0o700)
         except FileExistsError:
             if not path.is_dir():
                 raise
-            return
         self.sync_folder(path.parent)
 
-    def write_atomic(self, path: Path, data: bytes | Iterable[bytes], *, sync: bool = True) -> int:
+    def write_atomic(self, path: Path, data: bytes | Iterable[bytes], *, sync_name: bool = True) -> int:
         """Give `path` new bytes, all or none: temporary file, sync, rename, sync of the folder. The bytes written.
 
-        `sync=False` is for advisory files, whose loss in a power cut is harmless. On failure the temporary file is
-        removed and the old bytes stand.
+        `sync_name=False` is for advisory files: a power cut may bring the old bytes back, but the name never stands for
+        half of them or none. On failure the temporary file is removed and the old bytes stand.
         """
         temporary = path.parent / f"{TEMPORARY_PREFIX}{path.name}.{os.getpid()}"
         self.hit("file.create")
@@ -210,9 +223,8 @@ class Disk:
         try:
             try:
                 written = self.write_all(descriptor, [data] if isinstance(data, bytes) else data)
-                if sync:
-                    self.hit("file.sync")
-                    os.fsync(descriptor)
+                self.hit("file.sync")
+                os.fsync(descriptor)
             finally:
                 os.close(descriptor)
             self.hit("file.rename")
@@ -220,9 +232,32 @@ class Disk:
         except OSError:
             self.remove(temporary)
             raise
-        if sync:
+        if sync_name:
             self.sync_folder(path.parent)
         return written
+
+    def write_again(self, path: Path) -> int:
+        """Write a file's own bytes over themselves and sync them; how many. 0 when the name is absent.
+
+        A sync that failed may have left bytes in the kernel's cache that look whole, that no later sync writes and that
+        a power cut takes: only writing them again makes the next sync mean something. Whoever calls this is the only
+        one that writes the file. SQLite holds no lock on its log, so the log may be given.
+        """
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return 0
+        try:
+            offset = 0
+            while chunk := os.pread(descriptor, _AGAIN_BYTES, offset):
+                self.hit("file.write")
+                offset += os.pwrite(descriptor, chunk, offset)
+            if offset:
+                self.hit("file.sync")
+                os.fsync(descriptor)
+            return offset
+        finally:
+            os.close(descriptor)
 
     def write_all(self, descriptor: int, chunks: Iterable[bytes]) -> int:
         """Write chunks to a descriptor of ours; how many bytes."""
@@ -281,6 +316,96 @@ class Disk:
             return False
         return True
 
+    # -- whole folders
+
+    def exchange(self, one: Path, other: Path) -> None:
+        """Let two folders of one file system change names in one step, and make it durable: whoever looks, at whatever
+        moment, finds one of them whole. OSError where the file system cannot."""
+        _renameat2(one, other, _EXCHANGE)
+        self.sync_folder(one.parent)
+        self.sync_folder(other.parent)
+
+    def rename_new(self, source: Path, target: Path) -> None:
+        """Rename, durably, to a name that must be free; FileExistsError when it is taken, by whatever."""
+        self.hit("file.rename")
+        _renameat2(source, target, _NOREPLACE)
+        self.sync_folder(target.parent)
+
+    def share_file(self, source: Path, target: Path) -> None:
+        """Give an immutable file a second name: blocks shared where the file system can, else a hard link, else a
+        durable copy."""
+        try:
+            self._clone(source, target)
+        except OSError as error:
+            self.remove(target)
+            if error.errno in _FULL:
+                raise
+            try:
+                os.link(source, target, follow_symlinks=False)
+            except OSError:
+                self.copy_file(source, target)
+
+    def _clone(self, source: Path, target: Path) -> None:
+        reading = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            writing = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.ioctl(writing, _FICLONE, reading)
+                os.fsync(writing)
+            finally:
+                os.close(writing)
+        finally:
+            os.close(reading)
+
+    def copy_file(self, source: Path, target: Path) -> None:
+        """A durable copy under a new name. Never of a database that this process has open."""
+        reading = os.open(source, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            writing = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            try:
+                self.write_all(writing, iter(lambda: os.read(reading, PIECE_BYTES), b""))
+                os.fsync(writing)
+            finally:
+                os.close(writing)
+        finally:
+            os.close(reading)
+
+    def link_file(self, source: Path, target: Path) -> None:
+        """A second name for the same file: a lock on one name is a lock on the other."""
+        os.link(source, target, follow_symlinks=False)
+
+    def digest_file(self, path: Path, check: Callable[[], None] = lambda: None) -> tuple[int, str]:
+        """(bytes, sha256 in hex) of a regular file; `check` is called for every MiB. ValueError for anything else.
+        Never of a database that this process has open."""
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise ValueError(f"{path.name} is not a regular file")
+            digest, size = hashlib.sha256(), 0
+            while piece := os.read(descriptor, PIECE_BYTES):
+                check()
+                digest.update(piece)
+                size += len(piece)
+            return size, digest.hexdigest()
+        finally:
+            os.close(descriptor)
+
+    def sync_file(self, path: Path) -> None:
+        """Make the bytes of a file durable. Never of a database that this process has open."""
+        self.hit("file.sync")
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def remove_tree(self, path: Path) -> None:
+        """Remove a folder of ours with everything in it; an absent one is fine. Follows no symbolic link."""
+        try:
+            shutil.rmtree(path)
+        except FileNotFoundError:
+            return
+
     # -- locks
 
     def try_lock(self, path: Path, *, shared: bool) -> FileLock | None:
@@ -300,3 +425,10 @@ class Disk:
             os.close(descriptor)
             raise
         return FileLock(descriptor)
+
+
+def _renameat2(source: Path, target: Path, flags: int) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.renameat2(_AT_FDCWD, os.fsencode(source), _AT_FDCWD, os.fsencode(target), flags) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), str(source), None, str(target))

@@ -214,6 +214,13 @@ class Index:
         if self._loaded:
             self.flush()
 
+    def abandon(self) -> None:
+        """Stops the background work and writes nothing: what is in memory is not to be trusted. Views stay readable."""
+        self._closed = True
+        thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+
     def footprint_bytes(self) -> int:
         """Bytes held in memory: columns, tails and segments that are not mapped, the documents of the tail
         estimated.
@@ -403,6 +410,12 @@ class Index:
     def verify(self) -> list[str]:
         """Reads every mapped file and gives the names of those whose bytes changed since they were written."""
         return [] if self._files is None else self._files.damaged()
+
+    def mapped_arrays(self, kinds: Sequence[str]) -> list[NDArray[Any]]:
+        """The arrays of the mapped segments of these kinds (`fields`, `texts`, `vectors`), for reading ahead."""
+        state = self._state
+        held = [h for kind in kinds for h in getattr(state, kind) if h.row is not None]
+        return [array for part in held for array in part.segment.arrays()[1].values()]
 
     def registered(self) -> list[SegmentRow]:
         """The registered segments in use."""

@@ -195,11 +195,19 @@ class Lease:
             raise refusal_of(error, "write the lease file") from error
         return lease
 
+    @property
+    def is_alone(self) -> bool:
+        """Whether nobody else can be writing: the flock is ours. Not so while one that lost its lease still lives."""
+        return self._flock is not None
+
     def _write(self) -> None:
         self._disk.write_atomic(self._folder / LOCK, msgspec.json.encode(self.record))
 
     def beat(self) -> bool:
-        """Rewrite the heartbeat; False, and nothing written, when the lease file is not ours any more."""
+        """Rewrite the heartbeat; False, and nothing written, when the lease file is not ours any more.
+
+        Raises OSError when the disk does not take it: the lease is held all the same.
+        """
         self._disk.hit("lease.beat")
         if self._flock is None:  # taken by force from a living holder: the flock follows when that one leaves
             self._flock = self._disk.try_lock(self._folder / FLOCK, shared=False)
@@ -210,8 +218,12 @@ class Lease:
         if current is None or current.claim != self.record.claim:
             return False
         self.record = msgspec.structs.replace(self.record, heartbeat=self._clock.now_ms())
-        self._disk.write_atomic(self._folder / LOCK, msgspec.json.encode(self.record), sync=False)
+        self._disk.write_atomic(self._folder / LOCK, msgspec.json.encode(self.record), sync_name=False)
         return True
+
+    def copy_record(self, folder: Path) -> None:
+        """Write the record into another folder, which is to take the place of this one under the same lease."""
+        self._disk.write_atomic(folder / LOCK, msgspec.json.encode(self.record))
 
     def release(self, head: int) -> None:
         """Record the orderly close, remove the lease file, free the flock: in this order (A-LEASE-09).
@@ -230,10 +242,17 @@ class Lease:
             self.abandon()
 
     def withdraw(self) -> None:
-        """Take back a claim that led to no open store; a lease that was found fresh is fresh again."""
-        if self.claim_path == "fresh":
-            self._disk.remove(self._folder / LOCK)
-        self.abandon()
+        """Take back a claim that led to no open store; a lease that was found fresh is fresh again.
+
+        On a disk that takes no writes the lease is freed all the same; the next holder then finds `stale-after-crash`.
+        """
+        try:
+            if self.claim_path == "fresh":
+                self._disk.remove(self._folder / LOCK)
+        except OSError:
+            pass  # the caller is told of the failure that led here
+        finally:
+            self.abandon()
 
     def abandon(self) -> None:
         """Free the flock and record nothing: the next holder finds `stale-after-crash`, or holds it already."""

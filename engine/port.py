@@ -145,6 +145,10 @@ class IndexPort(Protocol):
         """Stop background work and drop maps; called once, when no view is out."""
         ...
 
+    def abandon(self) -> None:
+        """Stop background work for good and write nothing: what it holds is not to be trusted. Views stay readable."""
+        ...
+
     def footprint_bytes(self) -> int:
         """Resident bytes held by the index."""
         ...

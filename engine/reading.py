@@ -7,7 +7,7 @@ import apsw
 from engine.sqlite import log
 from engine.sqlite.connect import ReaderPool, refusal_of_sqlite
 from engine.sqlite.scope import LIVE, Scope
-from engine.view import View, ViewContext, not_retained
+from engine.view import View, ViewContext, refuse_unkept
 
 
 class OpenView:
@@ -29,7 +29,7 @@ class OpenView:
             head = log.head(Scope(connection, LIVE, True))
             scope = Scope(connection, self._generation, head == self._generation)
             if not scope.live:
-                self._refuse_forgotten(log.floor(scope))
+                refuse_unkept(scope, self._generation)
         except BaseException as error:
             self._pool.give(connection, reusable=False)
             if isinstance(error, apsw.Error):
@@ -37,10 +37,6 @@ class OpenView:
             raise
         self._connection = connection
         return View(scope, self._generation, self._context)
-
-    def _refuse_forgotten(self, floor: int) -> None:
-        if self._generation < floor:
-            raise not_retained(self._generation, floor)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

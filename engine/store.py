@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import apsw
 import msgspec
@@ -45,6 +45,9 @@ COLLECTING_STEPS: Final = 16
 CLOSE_WAIT_S: Final = 30.0
 """How long `close` waits for views that are still out; the longest call is cut off by then."""
 
+COPY_STEPS: Final = 100_000
+"""Steps of SQLite's machine between two looks at whether a copy is still wanted: some milliseconds."""
+
 Role = Literal["writer", "reader"]
 
 
@@ -69,6 +72,7 @@ class Store:
         self._index = IndexHolder(lambda: _new_index(disk), self._readers, self._source)
         context = ViewContext(BlobFolder(path / "blobs", disk), self._index.view, opening.manifest.created_at)
         self._setting = Setting(path, opening.manifest, opening.clock, disk, context, self._index)
+        self.snapshots = path.parent / f"{path.name}.snapshots"
         self._frozen_head = 0
         self._writing: Writing | None = None
         self.collector = Collector(self)

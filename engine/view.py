@@ -284,8 +284,15 @@ class View:
         return log.commit(self._scope, generation, changes)
 
     def resolve(self, at_ms: int) -> int:
-        """The last generation committed at or before this instant (ms since 1970), up to this view's own; or 0."""
-        return log.resolve(self._scope, at_ms)
+        """The last generation committed at or before this instant (ms since 1970), up to this view's own; or 0.
+
+        GenerationNotRetainedError for an instant whose history a restore replaced.
+        """
+        found = log.resolve(self._scope, at_ms)
+        restored_at = log.restore_that_lost(self._scope, at_ms, found)
+        if restored_at is not None:
+            raise lost(f"The instant {at_ms} ms", self.floor, restored_at)
+        return found
 
     def entity_history(self, entity_id: str, limit: int = 100, before: int | None = None) -> list[Revision]:
         """The revisions of an id, newest first, up to this view's generation and below generation `before`."""
@@ -313,6 +320,10 @@ class View:
         """The oldest generation that history keeps."""
         return log.floor(self._scope)
 
+    def refuse_unkept(self, generation: int) -> None:
+        """GenerationNotRetainedError when this generation is under the floor, or in a span that a restore let go."""
+        refuse_unkept(self._scope, generation)
+
     def earlier(self, generation: int) -> "View":
         """The same brain in the same read transaction at an earlier generation; valid as long as this view.
 
@@ -320,8 +331,7 @@ class View:
         """
         if generation > self.generation:
             raise in_future(generation, self.generation)
-        if generation < self.floor:
-            raise not_retained(generation, self.floor)
+        self.refuse_unkept(generation)
         scope = self._scope
         live = scope.live and generation == self.generation
         return View(Scope(scope.connection, generation, live), generation, self._context)
@@ -337,3 +347,23 @@ def not_retained(generation: int, floor: int) -> Refusal:
     """The refusal of a generation that history has let go."""
     message = f"Generation {generation} is older than the history that is kept, which begins at {floor}."
     return Refusal("GenerationNotRetainedError", message, details={"generation": generation, "oldestKept": floor})
+
+
+def refuse_unkept(scope: Scope, generation: int) -> None:
+    """See `View.refuse_unkept`; for generations up to the head."""
+    floor = log.floor(scope)
+    if generation < floor:
+        raise not_retained(generation, floor)
+    restored_at = log.restored_after(scope, generation) if generation > floor else None
+    if restored_at is not None:
+        raise lost(generation, floor, restored_at)
+
+
+def lost(at: int | str, floor: int, restored_at: int) -> Refusal:
+    """The refusal of a generation, or of an instant, that a restore replaced."""
+    return Refusal(
+        "GenerationNotRetainedError",
+        f"{at} lies in the history that the restore of generation {restored_at} replaced.",
+        cure=f"Read at {restored_at} or newer; the safety snapshot of that restore holds the old history.",
+        details={"generation": at, "oldestKept": floor, "restoredAt": restored_at},
+    )

@@ -56,10 +56,11 @@ class Assembly:
             clock=clock,
             observer=observer,
             on_writer=self._became_writer,
+            snapshots=config.snapshots,
         )
         self.runner = Runner(self.pool, self.embed, clock, on_written=self._written)
         self.feeds = Feeds(self.pool, self.runner, clock, observer)
-        lifecycle = Lifecycle(self.pool, clock.now_ms)
+        lifecycle = Lifecycle(self.pool, clock, self.runner.at_length)
         doors = ServerDoors(
             pool=self.pool,
             runner=self.runner,
@@ -78,7 +79,7 @@ class Assembly:
             clock=clock,
             observer=observer,
             server_doors=doors.table(),
-            pool_doors={"init": lifecycle.init, "close": lifecycle.close},
+            pool_doors={"init": lifecycle.init, "close": lifecycle.close, "restore": lifecycle.restore},
             trusted=trusted,
         )
 

@@ -67,6 +67,7 @@ class Config:
     linger_s: float = LINGER_S_DEFAULT
     log_form: str = "text"
     cleartext: tuple[str, ...] = ()
+    snapshots: Path | None = None
 
 
 def usage(name: str, message: str, cure: str) -> StartRefusal:
@@ -216,6 +217,7 @@ def from_environment(
     writer: WriterMode = WriterMode.AUTO,
     http_workers: int = 1,
     cleartext: Sequence[str] = (),
+    snapshots: Path | None = None,
 ) -> Config:
     """The whole configuration; the environment adds what the command line does not say."""
     override = positive_number(environ, "BRAINY_POOL_BUDGET_BYTES")
@@ -234,4 +236,5 @@ def from_environment(
         linger_s=LINGER_S_DEFAULT if linger is None else linger,
         log_form=form,
         cleartext=tuple(cleartext),
+        snapshots=None if snapshots is None else snapshots.resolve(),
     )

@@ -35,7 +35,7 @@ from supervisor.keys import KeyTable
 from supervisor.observe import Level, Observer
 from supervisor.parting import Parting, Sending
 from supervisor.pool import Pool
-from supervisor.runner import Done, Runner, Work
+from supervisor.runner import Caller, Done, Runner, Work
 
 MESSAGE_CHARS_MAX = 8000
 """A refusal travels in a frame's header; a longer text is cut."""
@@ -44,7 +44,7 @@ LOCAL_KINDS = frozenset({"cli"})
 """Peers at the 0700 socket that act as the owner when they bring no key: a person's own command line."""
 
 ServerDoor = Callable[["Arrival"], Awaitable[Mapping[str, Any]]]
-PoolDoor = Callable[[str, Any], Awaitable[Mapping[str, Any]]]
+PoolDoor = Callable[[str, Any, Caller], Awaitable[Mapping[str, Any]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,9 @@ class Gateway:
             return await self._feeds.open(self._asked(arrival, ask, grant, params), call.id)
         pool_door = self._pool_doors.get(door.full_name)
         if pool_door is not None:
-            return Done(codec.encode(await pool_door(grant.brain, params), call.media))
+            key = (call.key or getattr(params, "idempotency_key", None)) if door.writes else None
+            caller = Caller(grant.identity.principal, key)
+            return Done(codec.encode(await pool_door(grant.brain, params, caller), call.media))
         engine_door = ENGINE_DOORS.get(door.full_name)
         assert engine_door is not None, f"door {door.full_name} is native and the engine does not have it"
         work = Work(

@@ -10,9 +10,10 @@ What goes is decided by `residency`; here it is measured and done. All state cha
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import trio
 
@@ -25,6 +26,9 @@ from supervisor import residency as r
 from supervisor.config import WriterMode
 from supervisor.lanes import WriterLane
 from supervisor.observe import Level, Observer, surviving
+
+L = TypeVar("L")
+W = TypeVar("W")
 
 SWEEP_EVERY_S = 5.0
 HEARTBEAT_EVERY_S = 10.0
@@ -104,6 +108,7 @@ class Pool:
         clock: Clock,
         observer: Observer,
         on_writer: Callable[[Slot], None] = lambda slot: None,
+        snapshots: Path | None = None,
     ) -> None:
         self.known: Mapping[str, Path] = dict(brains)
         self.budget = budget
@@ -111,6 +116,7 @@ class Pool:
         self._clock = clock
         self._observer = observer
         self._on_writer = on_writer
+        self._snapshots = snapshots
         self._disk = Disk()
         self._slots: dict[str, Slot] = {}
         self._doing = trio.CapacityLimiter(OPENINGS_MAX)
@@ -153,6 +159,11 @@ class Pool:
             slot.stale, slot.fenced = reason, True
             self._observer.observe("brain.stale", Level.WARN, brain=slot.name, reason=reason)
 
+    def snapshots_of(self, name: str) -> Path:
+        """The folder of a brain's snapshots: next to its store, or in the operator's place under its name."""
+        path = self.known[name].resolve()
+        return path.parent / f"{path.name}.snapshots" if self._snapshots is None else self._snapshots / name
+
     # -- changes of residency, one at a time a brain
 
     async def _change(self, slot: Slot, *, writing: bool) -> None:
@@ -169,6 +180,7 @@ class Pool:
 
     async def _attach(self, slot: Slot) -> None:
         store = await self._in_thread(lambda: Store.attach(slot.path, clock=self._clock))
+        store.snapshots = self.snapshots_of(slot.name)
         slot.store = store
         self._observer.observe("brain.attached", brain=slot.name, generation=store.head)
 
@@ -214,6 +226,8 @@ class Pool:
             raise self._told(slot, refusal) from refusal
         slot.store, slot.fenced = store, False
         slot.lane = WriterLane(store, self._clock.monotonic, slot.name, slot.ring)
+        store.snapshots = self.snapshots_of(slot.name)
+        store.warm_index()
         self._observer.observe("lease.held", brain=slot.name, claim=store.writer_block().get("claimPath"))
         self._on_writer(slot)
 
@@ -285,6 +299,57 @@ class Pool:
             slot.pins += 1
         slot.rhythm = slot.rhythm.touched(self._now())
         return slot
+
+    async def remake(self, name: str, last_look: Callable[[Store | None], L], work: Callable[[Path, Lease, L], W]) -> W:
+        """Closes a brain, lets `work` put another store in its folder under the same lease, and opens it for writing.
+
+        `last_look` gets the emptied store, open for the last time, or None when it is too damaged to be opened. Calls
+        wait meanwhile. Refuses as `open_for_writing` does; what `last_look` or `work` refuse leaves the brain as it
+        was.
+        """
+        slot = self.slot(name)
+        async with slot.lock:
+            if not self.claims_allowed:
+                raise Refusal("EngineUnavailableError", "The fleet is stopping and takes no lease any more.")
+            await self._hold(slot)
+            await self._empty(slot)
+            try:
+                seen = await self._in_thread(lambda: last_look(slot.store))
+            except BaseException:
+                slot.moving = False
+                raise
+            await self._shut(slot, keep_lease=True)
+            if slot.kept is None:
+                raise Refusal("WriterFencedError", "Another process took the writer lease by force.")
+            lease = slot.kept[0]
+            try:
+                done: W = await self._in_thread(lambda: work(slot.path.resolve(), lease, seen))
+            except BaseException:
+                with trio.CancelScope(shield=True), suppress(Refusal):  # what `work` refused is what counts
+                    await self._claim(slot, force=False, attach_again=False)
+                raise
+            with trio.CancelScope(shield=True):
+                await self._claim(slot, force=False, attach_again=False)
+        return done
+
+    async def _hold(self, slot: Slot) -> None:
+        """The lease of a brain that is to be remade, with the store open as writer when it can be opened."""
+        if slot.stale is not None:
+            await self._empty(slot)
+            await self._shut(slot, keep_lease=False)
+        if slot.lane is not None:
+            return
+        try:
+            await self._claim(slot, force=False, attach_again=True)
+        except Refusal as refusal:
+            if refusal.name not in ("StoreNotAttachableError", "RecordCorruptError"):
+                raise
+            await self._empty(slot)
+            await self._shut(slot, keep_lease=False)
+            lease = await self._in_thread(
+                lambda: Lease.claim(slot.path.resolve(), self._disk, self._clock, force=False)
+            )
+            slot.kept = (lease, 0)
 
     async def close(self, name: str) -> tuple[bool, bool]:
         """Closes a brain and gives its lease back; tells whether it was open and whether a lease was released.

@@ -54,6 +54,14 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks a door of the pool: the principal of the credential, and the idempotency key when there is one."""
+
+    principal: str
+    key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Done:
     """An encoded answer and where its time went, in ms."""
 

@@ -120,6 +120,10 @@ class RestoreResult(t.Result, kw_only=True, frozen=True):
     """Receipt of a restore."""
 
     generation: t.GenerationNow
+    restored_from: Annotated[t.Generation, Meta(description="The generation that the snapshot held.")]
+    safety_snapshot: Annotated[
+        str | None, Meta(description="The snapshot that was taken of what was there before; null when it was damaged.")
+    ] = None
 
 
 class WarmParams(t.Params, kw_only=True, frozen=True):
@@ -151,16 +155,22 @@ class FlushResult(t.Result, kw_only=True, frozen=True):
 class ScrubParams(t.Params, kw_only=True, frozen=True):
     """Parameters of scrub."""
 
-    deep: Annotated[bool, Meta(description="Also read every file's bytes.")] = False
+    deep: Annotated[bool, Meta(description="Also walk the database's own structure.")] = False
+    max_ms: Annotated[
+        Annotated[int, Meta(ge=1, le=300_000)] | None,
+        Meta(description="Stop after about this long, ms; the next scrub goes on where this one ended."),
+    ] = None
 
 
 class ScrubResult(t.Result, kw_only=True, frozen=True):
     """What reading everything found."""
 
-    records: Annotated[int, Meta(description="Record versions checked.")]
-    blobs: Annotated[int, Meta(description="File contents checked.")]
-    segments: Annotated[int, Meta(description="Index segments checked.")]
-    damaged: Annotated[list[t.JsonObject], Meta(description="What is damaged, by name and place.")]
+    complete: Annotated[bool, Meta(description="Whether everything has been read since the round began.")]
+    checked: Annotated[
+        dict[str, int], Meta(description="Things read in this round, by kind: entities, relations, blobs, commits, ...")
+    ]
+    damaged: Annotated[list[t.JsonObject], Meta(description="What is damaged: kind, name and what was seen.")]
+    damaged_count: Annotated[int, Meta(description="How many damaged things there are; `damaged` lists the first.")]
     generation: t.GenerationNow
 
 
@@ -171,9 +181,9 @@ DOORS = (
     Door(name="diagnostics", title="Diagnostics of a brain", summary="Show what a brain is made of: storage, indexes, memory, providers.", effect=Effect.READ, access=_SERVICE, method="GET", params=DiagnosticsParams, result=DiagnosticsResult),
     Door(name="stats", title="Statistics of a brain", summary="Show what a brain holds: counts, fields, sizes.", effect=Effect.READ, access=_SERVICE, method="GET", params=StatsParams, result=StatsResult),
     Door(name="repair", title="Repair derived data", summary="Rebuild what is derived and does not agree with the records; a dry run unless told otherwise.", effect=Effect.WRITE, access=_SERVICE, params=RepairParams, result=RepairResult, release=STEP_2),
-    Door(name="snapshot", title="Take a snapshot", summary="Keep a complete copy of the brain as it is now, under a name.", effect=Effect.WRITE, access=_SERVICE, params=SnapshotParams, result=SnapshotResult, refusals=("GenerationConflictError", "SnapshotTargetNotEmptyError"), release=STEP_2),
-    Door(name="restore", title="Restore a snapshot", summary="Replace the brain's content with a snapshot's, as a new commit; a safety snapshot is taken first.", effect=Effect.DESTROY, access=_SERVICE, params=RestoreParams, result=RestoreResult, refusals=("ConfirmationRequiredError", "SnapshotNotFoundError", "StoreNotAttachableError"), release=STEP_2),
-    Door(name="warm", title="Warm a brain", summary="Load indexes and model into memory ahead of the first question.", effect=Effect.READ, access=_SERVICE, params=WarmParams, result=WarmResult, refusals=("EmbeddingModelUnavailableError",), release=STEP_2),
-    Door(name="flush", title="Flush a brain", summary="Write everything that is still in memory to the disk.", effect=Effect.WRITE, access=_SERVICE, params=FlushParams, result=FlushResult, release=STEP_2),
+    Door(name="snapshot", title="Take a snapshot", summary="Keep a complete copy of the brain as it is now, under a name.", effect=Effect.WRITE, access=_SERVICE, params=SnapshotParams, result=SnapshotResult, refusals=("SnapshotTargetNotEmptyError", "BlobCorruptError", "RecordCorruptError")),
+    Door(name="restore", title="Restore a snapshot", summary="Replace the brain's content with a snapshot's, as a new commit; a safety snapshot is taken first.", effect=Effect.DESTROY, access=_SERVICE, params=RestoreParams, result=RestoreResult, refusals=("ConfirmationRequiredError", "SnapshotNotFoundError")),
+    Door(name="warm", title="Warm a brain", summary="Load indexes and model into memory ahead of the first question.", effect=Effect.READ, access=_SERVICE, params=WarmParams, result=WarmResult, refusals=("EmbeddingModelUnavailableError",)),
+    Door(name="flush", title="Flush a brain", summary="Write everything that is still in memory to the disk.", effect=Effect.WRITE, access=_SERVICE, params=FlushParams, result=FlushResult),
     Door(name="scrub", title="Scrub a brain", summary="Read every record and check it against its checksum; nothing is changed.", effect=Effect.READ, access=_SERVICE, params=ScrubParams, result=ScrubResult, release=STEP_2),
 )  # fmt: skip

@@ -16,6 +16,7 @@ from engine.doors import (  # noqa: F401
     files,
     finding,
     imports,
+    lifecycle,
     model,
     operations,
     paging,

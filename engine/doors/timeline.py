@@ -258,18 +258,18 @@ def first_generation(view: View, params: ChangesParams) -> int:
     since = view.floor if params.since is None else params.since
     if since > view.generation:
         raise in_future(since, view.generation)
+    view.refuse_unkept(since)
     return since
 
 
 def read_changes(view: View, since: int, limit: int, types: list[str] | None, call: CallContext) -> ChangesPage:
     """At most `limit` generations above `since`, fewer when they hold many changes; each whole."""
-    if since < view.floor:
-        raise not_retained(since, view.floor)
+    view.refuse_unkept(since)
     documents: list[Document] = []
-    upto, end, rows_left = since, min(view.generation, since + limit), CHANGES_ROWS_MAX
-    while upto < end and rows_left > 0:
+    upto, commits_left, rows_left = since, limit, CHANGES_ROWS_MAX
+    while upto < view.generation and commits_left > 0 and rows_left > 0:
         call.check()
-        commits = view.changes(upto, min(end - upto, READ_CHUNK_ROWS_MAX), rows_left)
+        commits = view.changes(upto, min(commits_left, READ_CHUNK_ROWS_MAX), rows_left)
         assert commits, "a generation above the floor has its commit"
         if upto > since and commits[0].change_count > rows_left:
             break
@@ -279,6 +279,7 @@ def read_changes(view: View, since: int, limit: int, types: list[str] | None, ca
                 documents.append(document)
             rows_left -= commit.change_count
         upto = commits[-1].generation
+        commits_left -= len(commits)
     return ChangesPage(documents, upto)
 
 

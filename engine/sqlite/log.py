@@ -49,6 +49,27 @@ def floor(scope: Scope) -> int:
     return int(meta_value(scope, "floor") or 0)
 
 
+def restored_after(scope: Scope, generation: int) -> int | None:
+    """The generation of the restore that let this one go: every kept generation has its commit. None for a kept one."""
+    if scope.row("SELECT 1 FROM commits WHERE gen=?", (generation,)) is not None:
+        return None
+    row = scope.row("SELECT min(gen) FROM commits WHERE gen>?", (generation,))
+    return None if row is None or row[0] is None else int(row[0])
+
+
+def restore_that_lost(scope: Scope, at_ms: int, resolved: int) -> int | None:
+    """The generation of the restore that let an instant go, which `resolve` would take for `resolved`; None in kept
+    history. Only the commit that follows can be it: a restore leaves no commit between itself and what it restored."""
+    row = scope.row(
+        "SELECT gen,door,meta FROM commits WHERE gen>? AND gen<=? ORDER BY gen LIMIT 1", (resolved, scope.pin)
+    )
+    if row is None or row[1] != "restore" or row[2] is None:
+        return None
+    note = decode_object(row[2]).get("restoredFrom")
+    lost_from = note.get("lostFromMs") if isinstance(note, dict) else None
+    return int(row[0]) if isinstance(lost_from, int) and lost_from <= at_ms else None
+
+
 def commit(scope: Scope, generation: int, with_changes: bool) -> Commit | None:
     """See `View.commit`."""
     if generation > scope.pin:

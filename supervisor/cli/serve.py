@@ -41,6 +41,12 @@ from supervisor import config as c
     metavar="HOST:PORT",
     help="A public address that may be served without TLS. Repeatable.",
 )
+@click.option(
+    "--snapshots",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help="Where snapshots go, a folder for each brain; next to each store without it.",
+)
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -49,16 +55,22 @@ def command(
     writer: str,
     workers: tuple[str, ...],
     cleartext: tuple[str, ...],
+    snapshots: Path | None,
 ) -> None:
     """Serve brains over HTTP and MCP until SIGTERM. Prints `ready http://HOST:PORT` on standard error once it
     answers."""
     from supervisor.launch import launch
 
-    ctx.exit(launch(lambda: configure(listens, brains, writer, workers, cleartext)))
+    ctx.exit(launch(lambda: configure(listens, brains, writer, workers, cleartext, snapshots)))
 
 
 def configure(
-    listens: tuple[str, ...], brains: tuple[str, ...], writer: str, workers: tuple[str, ...], cleartext: tuple[str, ...]
+    listens: tuple[str, ...],
+    brains: tuple[str, ...],
+    writer: str,
+    workers: tuple[str, ...],
+    cleartext: tuple[str, ...],
+    snapshots: Path | None = None,
 ) -> c.Config:
     """The configuration of these options and the environment; StartRefusal for what cannot be served."""
     from supervisor.stores import check_store
@@ -79,6 +91,7 @@ def configure(
         writer=c.WriterMode(writer),
         http_workers=worker_count(workers),
         cleartext=cleartext,
+        snapshots=snapshots,
     )
 
 

@@ -7,14 +7,19 @@ from pathlib import Path
 
 import pytest
 
+from engine.compaction import Compaction
 from engine.disk import Disk, refusal_of
+from engine.doors.registry import CallContext
 from engine.failpoints import POINTS, FailpointCrash, Failpoints
+from engine.snapshots.restore import Ask, restore
+from engine.snapshots.take import take
 from engine.store import Store
 from tests.support.storage import add, job, new_store, refusal_name, refused
 
 
 def test_every_point_is_reached(tmp_path: Path) -> None:
-    """A life with everything in it: creation, a large blob, a failed commit, folding, a heartbeat, an orderly end."""
+    """A life with everything in it: creation, a large blob, a failed commit, folding, a heartbeat, a restore,
+    an orderly end."""
     points = Failpoints("commit.commit:eio@2")
     disk = Disk(points)
     Store.create(tmp_path / "s", disk=disk)
@@ -25,6 +30,8 @@ def test_every_point_is_reached(tmp_path: Path) -> None:
     assert store.checkpoint(truncate=False)
     assert store.heartbeat()
     Compaction(store, store.head, CallContext("tester", 0), "tester").run()
+    take(store, "kept", lambda: None)
+    store, _ = restore(store, Ask(name="kept", principal="tester"))
     store.close()
     assert points.reached == set(POINTS)
 

@@ -59,6 +59,9 @@ class PlainIndex:
     def close(self) -> None:
         self.closed = True
 
+    def abandon(self) -> None:
+        raise AssertionError("nobody distrusts it")
+
     def footprint_bytes(self) -> int:
         return 1_000
 
