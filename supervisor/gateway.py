@@ -182,10 +182,10 @@ class Gateway:
             in_process=self._trusted and call.credential is None,
         )
         if not isinstance(arrival.body, bytes):
-            upload = upload_of(door.full_name)
-            if upload is None:
             if door.full_name == FILE_DOORS["PUT"]:
                 return await self._filing.upload(work, arrival.body, first)
+            upload = upload_of(door.full_name)
+            if upload is None:
                 raise Refusal("UnsupportedMediaTypeError", f"{door.full_name} takes no streamed body.")
             return await self._parting.upload(work, upload, arrival.body, first)
         stream = stream_of(door.full_name) if call.takes_parts else None
