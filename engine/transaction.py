@@ -247,25 +247,6 @@ class Transaction(View):
             insert = "INSERT INTO blob(hash,size,inline) VALUES(?,?,NULL)"
             self._scope.connection.execute(insert, (bytes.fromhex(digest), size))
 
-    def set_path(self, path: str, iid: int) -> None:
-        """Let `path` name the entity `iid`; what it named before stays readable in the past."""
-        before = self.path(path)
-        if before != iid:
-            self._recorder.end_path(path)
-            self._recorder.start_path(path, iid)
-
-    def drop_path(self, path: str) -> None:
-        """Let `path` name nothing."""
-        before = self.path(path)
-        if before is not None:
-            self._recorder.end_path(path)
-            self._recorder.log_path(path, before, REMOVE)
-
-    # -- definitions
-
-    def definitions(self, kind: str) -> dict[str, Document]:
-        """See `View.definitions`; not to be changed by the caller."""
-        return self._recorder.definitions(kind)
     def drop_blob(self, digest: str) -> int | None:
         """Forget a blob that no file of now or of the kept past has, and let its file's age begin; its size in bytes.
 
@@ -296,6 +277,25 @@ class Transaction(View):
         except OSError as error:
             raise refusal_of(error, "remove a blob") from error
 
+    def set_path(self, path: str, iid: int) -> None:
+        """Let `path` name the entity `iid`; what it named before stays readable in the past."""
+        before = self.path(path)
+        if before != iid:
+            self._recorder.end_path(path)
+            self._recorder.start_path(path, iid)
+
+    def drop_path(self, path: str) -> None:
+        """Let `path` name nothing."""
+        before = self.path(path)
+        if before is not None:
+            self._recorder.end_path(path)
+            self._recorder.log_path(path, before, REMOVE)
+
+    # -- definitions
+
+    def definitions(self, kind: str) -> dict[str, Document]:
+        """See `View.definitions`; not to be changed by the caller."""
+        return self._recorder.definitions(kind)
 
     def define(self, kind: str, name: str, doc: Document | None) -> bool:
         """Keep a definition, or end it (None); False, and nothing is written, when it is so already."""

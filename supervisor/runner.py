@@ -176,7 +176,6 @@ class Runner:
         return encode_answer(answer, work), generation
 
     async def _write(self, work: Work, context: CallContext, slot: Slot) -> Done:
-        assert slot.lane is not None, "a slot pinned for writing has its lane"
         job = WriteJob(
             door=work.door.full_name,
             apply=lambda txn: work.engine_door.run(txn, work.params, context),
@@ -185,6 +184,11 @@ class Runner:
             body_sha256=None if work.key is None else fingerprint(work.params),
             frees=work.door.name in FREEING,
         )
+        return await self.commit(work, slot, job)
+
+    async def commit(self, work: Work, slot: Slot, job: WriteJob) -> Done:
+        """The answer of a job that is durable; the slot is pinned for writing. Raises the job's refusal."""
+        assert slot.lane is not None, "a slot pinned for writing has its lane"
         ran = await slot.lane.write(job, work.size_bytes)
         outcome: WriteOutcome = ran.outcome
         if outcome.refusal is not None:
@@ -192,11 +196,6 @@ class Runner:
             raise outcome.refusal
         assert outcome.answer is not None, "an outcome is an answer or a refusal"
         self._on_written(slot, outcome.answer)
-        return await self.commit(work, slot, job)
-
-    async def commit(self, work: Work, slot: Slot, job: WriteJob) -> Done:
-        """The answer of a job that is durable; the slot is pinned for writing. Raises the job's refusal."""
-        assert slot.lane is not None, "a slot pinned for writing has its lane"
         return Done(
             encode_answer(outcome.answer, work), ran.queue_ms, ran.engine_ms, outcome.generation, outcome.replayed
         )
