@@ -128,7 +128,10 @@ CHANGES_ROWS_MAX = _limit(
     "changesRows", 20_000, "record changes", "A page of the log ends before this many; the largest import is one."
 )
 DIFF_RECORDS_MAX = _limit(
-    "diffRecords", 100_000, "records", "Each is read twice and its id stands in the answer; a longer span is read in parts."
+    "diffRecords",
+    100_000,
+    "records",
+    "Each is read twice and its id stands in the answer; a longer span is read in parts.",
 )
 COUNTS_PAST_ROWS_MAX = _limit(
     "countsPast", 1_000_000, "record changes", "Past counts are today's, taken back change by change: some seconds."

@@ -166,8 +166,12 @@ FILE_HEAD_DOOR = "vfs.stat"
 """The door behind HEAD of that route."""
 
 JSONL_MEDIA_TYPE = "application/jsonl"
-JSONL_DOORS: Mapping[str, str] = MappingProxyType({"import": "content"})
-"""Doors that take a JSON Lines body, and the field it becomes; `format` is `jsonl`, options are query parameters."""
+JSONL_DOORS: frozenset[str] = frozenset({"import"})
+"""Doors that take a JSON Lines body, which is passed on while it arrives; `format` is `jsonl`, options are query
+parameters."""
+
+PARTS_DOORS: frozenset[str] = frozenset({"export"})
+"""Doors whose answer over HTTP is passed on as it is written, under the media type that its head names."""
 
 EVENT_STREAM_MEDIA_TYPE = "text/event-stream"
 EVENT_STREAM_DOORS: Mapping[str, str] = MappingProxyType({"changes": "since"})

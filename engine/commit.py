@@ -173,6 +173,9 @@ class GroupCommit:
         transaction = Transaction(recorder, self._context, published, job.principal, at_us)
         transaction.set_meta(job.meta)
         answer = job.apply(transaction)
+        if transaction.abandoned:
+            recorder.undo()
+            return WriteOutcome(answer=answer | {"generation": recorder.head}, generation=recorder.head)
         recorder.measure()
         generation = recorder.answered_at
         answer["generation"] = generation

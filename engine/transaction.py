@@ -42,6 +42,7 @@ class Transaction(View):
         self.principal = principal
         self.now_ms = at_us // 1_000
         self.commit_meta: Document | None = None
+        self.abandoned = False
         self._recorder = recorder
         self._published = published
 
@@ -64,6 +65,10 @@ class Transaction(View):
     def changed(self) -> bool:
         """True once the job has changed a row: it will make a generation."""
         return self._recorder.changed
+
+    def abandon(self) -> None:
+        """Keep nothing of what the job does, and answer as if it had been kept: a dry run."""
+        self.abandoned = True
 
     def set_meta(self, meta: Document | None) -> None:
         """Keep a JSON object with the commit."""
@@ -162,6 +167,20 @@ class Transaction(View):
             return existing, False
         self._recorder.numbers.rid += 1
         return self._recorder.add_relation(self._recorder.numbers.rid, src, dst, doc, ADD), True
+
+    def relations_of_keys(self, keys: Sequence[bulk.EdgeKey]) -> dict[bulk.EdgeKey, Relation]:
+        """The relations that have these keys (src iid, type number, dst iid, subtype); keys without one are absent."""
+        return bulk.current_relations(self._scope, keys)
+
+    def taken_relation_ids(self, ids: Sequence[str]) -> set[str]:
+        """Which of these ids relations have."""
+        return bulk.taken_relation_ids(self._scope, ids)
+
+    def add_new_relations(self, items: Iterable[tuple[Document, int, int]]) -> None:
+        """`add_relation` for many whose keys and ids the caller has looked up in this job: (document, src, dst)."""
+        for doc, src, dst in items:
+            self._recorder.numbers.rid += 1
+            self._recorder.add_relation(self._recorder.numbers.rid, src, dst, doc, ADD)
 
     def replace_relation(self, relation: Relation, doc: Document) -> Relation:
         """Give the relation a new version; its id and ends stay. A taken type and subtype: `ValidationError`."""

@@ -56,7 +56,7 @@ class ExportResult(t.Result, kw_only=True, frozen=True):
     media_type: Annotated[str | None, Meta(description="What `content` is.")] = None
 
 
-ImportFormat = Literal["portable", "json", "jsonl", "csv", "tsv", "md", "txt", "yaml"]
+ImportFormat = Literal["portable", "json", "jsonl", "csv", "tsv", "md", "txt", "yaml", "graphml"]
 
 
 class ImportParams(t.WriteParams, kw_only=True, frozen=True):
@@ -112,8 +112,8 @@ class ImportParams(t.WriteParams, kw_only=True, frozen=True):
     stop_on_error: Annotated[bool, Meta(description="Write nothing when a line is faulty.")] = False
 
     def __post_init__(self) -> None:
-        """Hold that the content comes from exactly one place."""
-        if (self.content is None) == (self.vfs_path is None):
+        """Hold that the content comes from one place; a body of JSON Lines is a third one, beside the parameters."""
+        if self.content is not None and self.vfs_path is not None:
             raise ValueError("Expected either `content` or `vfsPath`")
 
 
@@ -154,6 +154,7 @@ class ImportResult(t.Result, kw_only=True, frozen=True):
     vfs: Annotated[t.JsonObject | None, Meta(description="Folders and files that were made.")] = None
     stats: Annotated[t.JsonObject | None, Meta(description="Counts and times.")] = None
     changed: Annotated[bool | None, Meta(description="False when nothing had to be written.")] = None
+    dry_run: Annotated[bool | None, Meta(description="True when this is what would be done, and nothing was.")] = None
     embedding: Annotated[
         t.Embedding | None, Meta(description="`pending` while vectors of the imported texts are being made.")
     ] = None
@@ -185,7 +186,7 @@ DOORS = (
     Door(
         name="import",
         title="Import content",
-        summary="Store Markdown, text, JSON, JSON Lines or CSV as entities and relations; faulty lines are named, the rest is stored.",
+        summary="Store an export, JSON, JSON Lines, CSV, YAML, GraphML, Markdown or text; faulty lines are named, the rest is stored.",
         effect=Effect.DESTROY,
         params=ImportParams,
         result=ImportResult,
@@ -201,11 +202,6 @@ DOORS = (
         ),
         later=later(
             STEP_2,
-            "format=portable",
-            "format=yaml",
-            "mode=replace",
-            "remapIds",
-            "dryRun",
             "groupBy",
             "preserveSource",
             "enableDeduplication",

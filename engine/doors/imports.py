@@ -1,39 +1,41 @@
-"""The import door: a content, or a file of the brain, becomes records or a file, in one commit.
+"""The import door: a content, a file of the brain, or a body of any length becomes records or a file.
 
-Rows (json, jsonl, csv, tsv) become entities and relations; a note (md, txt) becomes a file below `/imports`, or stays
-where it is when it is a file of the brain already. Nothing waits for the model: vectors follow by the backfill.
+Rows (json, jsonl, csv, tsv, yaml, graphml, a portable export) become entities and relations; a note (md, txt) becomes a
+file below `/imports`, or stays where it is when it is a file of the brain already. A content is one commit; a body of
+JSON Lines is read from disk and committed batch by batch. Nothing waits for the model: vectors follow by the backfill.
 """
 
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
+import io
+from typing import IO, TYPE_CHECKING
 
-from contract.check import RESERVED_METADATA_KEYS
 from contract.doors.exchange import ImportParams
-from contract.limits import BODY_BYTES_MAX, IMPORT_ROWS_MAX, METADATA_KEY_CHARS_MAX
+from contract.limits import BODY_BYTES_MAX, IMPORT_ROWS_MAX
 from contract.refusals import Refusal
-from engine.doors.files import decoded_content, refuse_owned_keys
-from engine.doors.registry import CallContext, Document, writes
-from engine.importing.detect import FORMATS, NOTES, Detected, detect
-from engine.importing.notes import read_note
-from engine.importing.read import FAILED_SHOWN_MAX, failed_documents, read_rows, text_of_content
-from engine.importing.rows import Parsed, RowWarning
-from engine.rows.documents import same
-from engine.rows.guards import VFS_METADATA_KEYS
-from engine.rows.intake import STAMP_KEYS, Intake, Tally, take_rows
-from engine.vfs.media import media_type_of
-from engine.vfs.paths import clean_path, name_of
-from engine.vfs.tree import FileWrite, Payload, is_file, node_at, required_file, write_file
+from engine.commit import WriteJob
+from engine.doors.files import decoded_content
+from engine.doors.registry import CallContext, Document, uploads, writes
+from engine.fingerprint import fingerprint
+from engine.importing.answers import answer_of, stopped, unreadable
+from engine.importing.detect import FORMATS, LINES, NOTES, Detected, detect
+from engine.importing.lines import LineRows
+from engine.importing.noting import import_note
+from engine.importing.read import read_rows, text_of_content
+from engine.importing.rows import RowWarning
+from engine.importing.run import Apply, RowsImport, RowSource
+from engine.rows.clearing import clear_all
+from engine.rows.intake import Intake, Tally
+from engine.vfs.paths import clean_path
+from engine.vfs.tree import required_file
 
 if TYPE_CHECKING:
+    from engine.store import Store
     from engine.transaction import Transaction
 
-IMPORTS_FOLDER = "/imports"
 INLINE_SOURCE = "inline"
-FAILURES_LISTED_MAX = 1000
-WARNINGS_LISTED_MAX = 100
-IDS_LISTED_MAX = 1000
+PORTABLE = "portable"
 
 
 @writes("import")
@@ -41,11 +43,12 @@ def import_content(txn: Transaction, params: ImportParams, call: CallContext) ->
     """Imports one content. Faulty rows are named in `failed` and stop nothing, unless `stopOnError`.
 
     Refuses ImportFormatError for a content that is not text, has no readable row, or has a format that is not read;
-    BatchTooLargeError for more rows than one commit takes; ValidationError, VfsError for its own parameters.
+    BatchTooLargeError for more rows than one commit takes; ConfirmationRequiredError for `replace` without `confirm`;
+    ValidationError, VfsError for its own parameters.
     """
+    _refuse_unconfirmed(params)
     source, content = _content(txn, params)
-    text = text_of_content(content)
-    form = detect(params.format, params.file_name or params.vfs_path, text)
+    form = detect(params.format, params.file_name or params.vfs_path, content)
     if form.format not in FORMATS:
         raise Refusal(
             "ImportFormatError",
@@ -53,9 +56,152 @@ def import_content(txn: Transaction, params: ImportParams, call: CallContext) ->
             cure=f"Give one of {', '.join(FORMATS)}.",
             details={"formats": list(FORMATS)},
         )
-    import_id = params.import_id if params.import_id is not None else call.new_id()
-    intake = Intake(
-        import_id=import_id,
+    if form.format in NOTES:
+        answer = _imported_note(txn, params, form, source, content, call)
+    else:
+        answer = _imported_rows(txn, params, form, source, content, call)
+    if params.dry_run:
+        txn.abandon()
+    return answer if txn.changed else answer | {"changed": False}
+
+
+def _imported_note(
+    txn: Transaction, params: ImportParams, form: Detected, source: str, content: bytes, call: CallContext
+) -> Document:
+    text = text_of_content(content)
+    intake = _intake(params, form, source, None, call)
+    txn.set_meta({"import": intake.import_id})
+    if params.mode == "replace":
+        clear_all(txn, call)
+    return import_note(txn, params, intake, form, content, text, call)
+
+
+def _imported_rows(
+    txn: Transaction, params: ImportParams, form: Detected, source: str, content: bytes, call: CallContext
+) -> Document:
+    rows: RowSource
+    warnings: list[RowWarning] = []
+    if form.format in LINES:
+        rows = lines = LineRows(io.BytesIO(content))
+        header, form = lines.header, _lines_form(lines, form)
+    else:
+        rows = parsed = read_rows(text_of_content(content), form.format, params.columns)
+        header, warnings = parsed.header, parsed.warnings
+    intake = _intake(params, form, source, header, call)
+    txn.set_meta({"import": intake.import_id})
+    if params.mode == "replace":
+        clear_all(txn, call)
+    run = RowsImport(rows, intake, call, lambda apply: apply(txn), rows_max=IMPORT_ROWS_MAX)
+    tally = _carried_out(run, form)
+    if run.failed_count and params.stop_on_error:
+        raise stopped(tally.failures, run.failed_count)
+    return answer_of(intake, form, tally, run.failed_count, warnings)
+
+
+def _carried_out(run: RowsImport, form: Detected) -> Tally:
+    tally = run.run()
+    if run.failed_count and not run.rows:
+        raise unreadable(form.format, tally.failures, run.failed_count)
+    return tally
+
+
+@uploads("import")
+def import_lines(store: Store, params: ImportParams, file: IO[bytes], call: CallContext) -> Document:
+    """Imports a body of JSON Lines, batch by batch, each a commit of its own; a broken-off one is taken up by running
+    it again. With `dryRun` or `stopOnError` it is one commit, and has at most IMPORT_ROWS_MAX rows.
+
+    Refuses what `import_content` refuses.
+    """
+    _refuse_unconfirmed(params)
+    lines = LineRows(file)
+    form = _lines_form(lines, Detected("jsonl", 1.0))
+    intake = _intake(params, form, params.file_name or INLINE_SOURCE, lines.header, call)
+    commits = _Commits(store, params, intake, lines.sha256, call)
+    if params.dry_run or params.stop_on_error:
+        return commits.one(lambda txn: _whole_upload(txn, params, intake, form, lines, call))
+    if params.mode == "replace":
+        commits.one(lambda txn: clear_all(txn, call))
+    run = RowsImport(lines, intake, call, commits.one)
+    tally = _carried_out(run, form)
+    answer = answer_of(intake, form, tally, run.failed_count) | {"generation": store.head}
+    return answer if commits.changed else answer | {"changed": False}
+
+
+def _whole_upload(
+    txn: Transaction, params: ImportParams, intake: Intake, form: Detected, lines: LineRows, call: CallContext
+) -> Document:
+    if params.mode == "replace":
+        clear_all(txn, call)
+    run = RowsImport(lines, intake, call, lambda apply: apply(txn), rows_max=IMPORT_ROWS_MAX)
+    tally = _carried_out(run, form)
+    if run.failed_count and params.stop_on_error:
+        raise stopped(tally.failures, run.failed_count)
+    if params.dry_run:
+        txn.abandon()
+    answer = answer_of(intake, form, tally, run.failed_count)
+    return answer if txn.changed else answer | {"changed": False}
+
+
+class _Commits:
+    """Commits the batches of one upload. Each has a key of its own made of the call's, so that a repeated call finds
+    what an earlier one has done; another body under the same key is refused by the first batch."""
+
+    def __init__(self, store: Store, params: ImportParams, intake: Intake, sha256: str, call: CallContext) -> None:
+        self._store = store
+        self._call = call
+        self._key = params.idempotency_key
+        self._body = hashlib.sha256(fingerprint(params) + sha256.encode()).digest()
+        self._intake = intake
+        self._count = 0
+        self.changed = False
+
+    def one(self, apply: Apply) -> Document:
+        """One commit; raises its refusal."""
+        self._count += 1
+        job = WriteJob(
+            door="import",
+            apply=apply,
+            principal=self._call.principal,
+            key=None if self._key is None else f"{self._key}#{self._count}",
+            body_sha256=None if self._key is None else self._body,
+            meta={"import": self._intake.import_id},
+        )
+        before = self._store.head
+        [outcome] = self._store.write([job])
+        if outcome.refusal is not None:
+            raise outcome.refusal
+        assert outcome.answer is not None
+        self.changed = self.changed or outcome.replayed or (outcome.generation or 0) > before
+        return outcome.answer
+
+
+def _refuse_unconfirmed(params: ImportParams) -> None:
+    if params.mode == "replace" and not params.confirm:
+        raise Refusal(
+            "ConfirmationRequiredError",
+            "mode `replace` removes everything that the brain holds before it imports.",
+            cure="Send `confirm: true`, or use the mode `merge` or `skip`.",
+            details={"path": "confirm"},
+        )
+
+
+def _lines_form(lines: LineRows, form: Detected) -> Detected:
+    """`portable` for lines that begin as an export does; ImportFormatError when that was said and is not so."""
+    if lines.is_portable:
+        return Detected(PORTABLE, 1.0)
+    if form.format == PORTABLE:
+        raise Refusal(
+            "ImportFormatError",
+            "The first line is not the header of a portable export.",
+            cure="Import it as `jsonl`, or begin with the first line that `export` wrote.",
+            details={"line": 1},
+        )
+    return form
+
+
+def _intake(params: ImportParams, form: Detected, source: str, header: Document | None, call: CallContext) -> Intake:
+    return Intake(
+        import_id=params.import_id if params.import_id is not None else call.new_id(),
         format=form.format,
         source=source,
         mode=params.mode,
@@ -65,17 +211,30 @@ def import_content(txn: Transaction, params: ImportParams, call: CallContext) ->
         default_subtype=params.default_subtype,
         entities=params.create_entities,
         relations=params.create_relationships,
+        remap=params.remap_ids,
+        space=_space(header),
+        dry=params.dry_run,
     )
-    txn.set_meta({"import": import_id})
-    if form.format in NOTES:
-        return _note(txn, params, intake, form, content, text, call)
-    return _rows(txn, params, intake, form, text, call)
+
+
+def _space(header: Document | None) -> tuple[str, int, str] | None:
+    """The space of the vectors that an export carries, as its header says; None when it does not say."""
+    if header is None:
+        return None
+    model, width, key = header.get("model"), header.get("dimensions"), header.get("space")
+    whole = isinstance(model, str) and type(width) is int and isinstance(key, str) and len(model) + len(key) < 1024
+    return (str(model), int(str(width)), str(key)) if whole else None
 
 
 def _content(txn: Transaction, params: ImportParams) -> tuple[str, bytes]:
     """The name of the source, and its bytes."""
     if params.vfs_path is None:
-        assert params.content is not None
+        if params.content is None:
+            raise Refusal(
+                "ValidationError",
+                "There is nothing to import: neither `content` nor `vfsPath` is given.",
+                details={"path": "content"},
+            )
         return params.file_name or INLINE_SOURCE, decoded_content(params.content, params.encoding)
     path = clean_path(params.vfs_path)
     metadata = required_file(txn, path).doc["metadata"]
@@ -87,114 +246,3 @@ def _content(txn: Transaction, params: ImportParams) -> tuple[str, bytes]:
             details={"size": metadata["size"], "bytesMax": BODY_BYTES_MAX},
         )
     return path, txn.blob(metadata["sha256"])
-
-
-def _rows(
-    txn: Transaction, params: ImportParams, intake: Intake, form: Detected, text: str, call: CallContext
-) -> Document:
-    parsed = read_rows(text, form.format, params.columns)
-    if len(parsed.rows) > IMPORT_ROWS_MAX:
-        raise Refusal(
-            "BatchTooLargeError",
-            f"The content has {len(parsed.rows)} rows; one import commits {IMPORT_ROWS_MAX}.",
-            cure="Import it with `brainy import`, which splits it, or split it and give each part the same `importId`.",
-            details={"rows": len(parsed.rows), "rowsMax": IMPORT_ROWS_MAX},
-        )
-    tally = take_rows(txn, parsed.rows, intake, call)
-    parsed.failures += tally.failures
-    if parsed.failures and params.stop_on_error:
-        first = failed_documents(parsed)[0]
-        raise Refusal(
-            "ImportFormatError",
-            f"Line {first['line']}: {first['message']} Nothing was written ({len(parsed.failures)} faulty).",
-            cure="Correct the lines that details name, or leave `stopOnError` out to import the others.",
-            details={"failed": failed_documents(parsed)[:FAILED_SHOWN_MAX], "failedCount": len(parsed.failures)},
-        )
-    return _answer(txn, intake, form, tally, parsed)
-
-
-def _answer(txn: Transaction, intake: Intake, form: Detected, tally: Tally, parsed: Parsed) -> Document:
-    failed = failed_documents(parsed)
-    answer: Document = {
-        "importId": intake.import_id,
-        "format": form.format,
-        "added": tally.added,
-        "updated": tally.updated,
-        "skipped": tally.skipped,
-        "relations": tally.relations,
-        "blobs": 0,
-        "failed": failed[:FAILURES_LISTED_MAX],
-        "failedCount": len(failed),
-        "formatConfidence": form.confidence,
-        "entities": tally.ids[:IDS_LISTED_MAX],
-        "embedding": next((word for word in ("pending", "done") if word in tally.states), "none"),
-    }
-    if parsed.warnings:
-        answer["warnings"] = [_warning_document(warning) for warning in parsed.warnings[:WARNINGS_LISTED_MAX]]
-    return answer if txn.changed else answer | {"changed": False}
-
-
-def _note(
-    txn: Transaction,
-    params: ImportParams,
-    intake: Intake,
-    form: Detected,
-    content: bytes,
-    text: str,
-    call: CallContext,
-) -> Document:
-    """Writes a note as a file, byte for byte, with what it says of itself as metadata."""
-    spelled = params.vfs_path or f"{IMPORTS_FOLDER}/{params.file_name or _made_name(content, form)}"
-    path = clean_path(spelled)
-    note = read_note(text, name_of(path), markdown=form.format == "md")
-    metadata, warnings = _note_metadata(note.fields)
-    warnings = [*note.warnings, *warnings]
-    refuse_owned_keys(intake.custom_metadata)
-    metadata |= {"title": note.title, **intake.custom_metadata}
-    if intake.project_id is not None:
-        metadata["projectId"] = intake.project_id
-    tally = Tally()
-    existing = node_at(txn, path)
-    before = existing.doc["metadata"] if existing is not None and is_file(existing) else None
-    media_type = before["mimeType"] if params.vfs_path and before else media_type_of(name_of(path), content)
-    file = FileWrite(path, spelled, Payload.of(content), media_type, metadata)
-    if before is not None and (intake.mode == "skip" or _is_so(before, file)):
-        tally.skipped = 1
-    else:
-        stamped = {**metadata, **intake.stamps(txn.now_ms, before)}
-        receipt = write_file(txn, FileWrite(path, spelled, file.content, media_type, stamped), call)
-        tally.states.add(receipt["embedding"])
-        tally.ids.append(receipt["entityId"])
-        tally.added, tally.updated = (1, 0) if before is None else (0, 1)
-    answer = _answer(txn, intake, form, tally, Parsed(warnings=warnings))
-    return {**answer, "blobs": tally.added + tally.updated, "vfs": {"files": [path]}}
-
-
-def _made_name(content: bytes, form: Detected) -> str:
-    """The name of a note that came without one: by its content, so that the same text is the same file again."""
-    return f"{hashlib.sha256(content).hexdigest()[:16]}.{form.format}"
-
-
-def _note_metadata(fields: Document) -> tuple[Document, list[RowWarning]]:
-    """Front matter as metadata; keys that belong to the engine stay in the text alone, with a warning."""
-    kept: Document = {}
-    warnings: list[RowWarning] = []
-    for key, value in fields.items():
-        owned = key in RESERVED_METADATA_KEYS or key in VFS_METADATA_KEYS or key in STAMP_KEYS or key.startswith("_")
-        if owned or len(key) > METADATA_KEY_CHARS_MAX:
-            text = f'The front matter key "{key[:64]}" cannot be a metadata key: it stays in the text alone.'
-            warnings.append(RowWarning("FrontMatterKeyReserved", text))
-        elif key != "title":
-            kept[key] = value
-    return kept, warnings
-
-
-def _is_so(before: Document, file: FileWrite) -> bool:
-    """True when the file has these bytes, type and metadata already, whatever import brought them."""
-    bytes_are_so = before["sha256"] == file.content.sha256 and before["mimeType"] == file.media_type
-    return bytes_are_so and all(same(before.get(key), value) for key, value in file.metadata.items())
-
-
-def _warning_document(warning: RowWarning) -> Document:
-    line = {} if warning.line is None else {"line": warning.line}
-    return {"name": warning.name, "message": warning.message, **line}

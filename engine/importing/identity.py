@@ -6,7 +6,6 @@ Rows of equal content within one call are told apart by their order; across the 
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from typing import Any
 
 import msgspec
@@ -15,20 +14,32 @@ _ENCODER = msgspec.json.Encoder(order="sorted")
 
 
 class RowIds:
-    """Gives ids to the rows of one call of one source."""
+    """Gives ids to the rows of one call of one source. A row seen once costs a number, whatever its size."""
 
     def __init__(self, source: str) -> None:
         self._source = source
-        self._seen: Counter[bytes] = Counter()
+        self._seen: set[int] = set()
+        self._places: dict[int, int] = {}
 
     def of(self, fields: dict[str, Any]) -> str:
         """The id of a row with these fields, as they stood in the source: a UUIDv8 of their sha256 (RFC 9562, 5.8)."""
         content = _ENCODER.encode(fields)
-        place = self._seen[content]
-        self._seen[content] += 1
-        named = b"brainy import\n%b\n%d\n%b" % (self._source.encode(), place, content)
-        digest = bytearray(hashlib.sha256(named).digest()[:16])
-        digest[6] = digest[6] & 0x0F | 0x80
-        digest[8] = digest[8] & 0x3F | 0x80
-        text = digest.hex()
-        return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+        place = self._place(int.from_bytes(hashlib.sha256(content).digest()[:8]))
+        return uuid_of(hashlib.sha256(b"brainy import\n%b\n%d\n%b" % (self._source.encode(), place, content)).digest())
+
+    def _place(self, mark: int) -> int:
+        """How many equal rows came before."""
+        if mark not in self._seen:
+            self._seen.add(mark)
+            return 0
+        self._places[mark] = self._places.get(mark, 0) + 1
+        return self._places[mark]
+
+
+def uuid_of(digest: bytes) -> str:
+    """A UUIDv8 of the first 16 bytes of a digest."""
+    numbers = bytearray(digest[:16])
+    numbers[6] = numbers[6] & 0x0F | 0x80
+    numbers[8] = numbers[8] & 0x3F | 0x80
+    text = numbers.hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"

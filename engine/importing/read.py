@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from contract.refusals import Refusal
-from engine.importing.jsonrows import read_json, read_json_lines
+from engine.importing.graphmlrows import read_graphml
+from engine.importing.jsonrows import read_json
 from engine.importing.rows import Parsed
 from engine.importing.tables import ENTITY_FIELDS, NO_MAP, RELATION_FIELDS, ColumnMap, read_table
-
-FAILED_SHOWN_MAX = 20
+from engine.importing.yamlrows import read_yaml
 
 
 def text_of_content(content: bytes) -> str:
@@ -31,34 +31,14 @@ def text_of_content(content: bytes) -> str:
 
 
 def read_rows(text: str, form: str, columns: Mapping[str, str | list[str]] | None) -> Parsed:
-    """The rows of a content of format `form` (json, jsonl, csv, tsv). One in which no row can be read is refused."""
-    if form == "jsonl":
-        parsed = read_json_lines(text)
-    elif form == "json":
-        parsed = read_json(text)
-    else:
-        parsed = read_table(text, delimiter="\t" if form == "tsv" else ",", columns=column_map(columns))
-    if parsed.failures and not parsed.rows:
-        first = parsed.failures[0]
-        raise Refusal(
-            "ImportFormatError",
-            f"No row can be read as {form}: line {first.line}: {first.message}",
-            details={"failed": failed_documents(parsed)[:FAILED_SHOWN_MAX], "failedCount": len(parsed.failures)},
-        )
-    return parsed
-
-
-def failed_documents(parsed: Parsed) -> list[dict[str, object]]:
-    """The failures as an answer lists them, by line."""
-    return [
-        {
-            "line": fault.line,
-            **({} if fault.column is None else {"column": fault.column}),
-            "name": fault.name,
-            "message": fault.message,
-        }
-        for fault in sorted(parsed.failures, key=lambda fault: fault.line)
-    ]
+    """The rows of a content of format `form` (json, csv, tsv, yaml, graphml), whole."""
+    if form == "json":
+        return read_json(text)
+    if form == "yaml":
+        return read_yaml(text)
+    if form == "graphml":
+        return read_graphml(text)
+    return read_table(text, delimiter="\t" if form == "tsv" else ",", columns=column_map(columns))
 
 
 def column_map(columns: Mapping[str, str | list[str]] | None) -> ColumnMap:

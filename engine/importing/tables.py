@@ -3,7 +3,9 @@
 Column names are matched exactly, then without regard to case. A column whose name is a field of a record (`id`,
 `type`, `subtype`, `data`, `weight`, `confidence`, `service`, `visibility`, `createdBy`; for relations also `from` and
 `to`) fills that field, unless a column map says otherwise; every other column is metadata under its header.
-A table with both a `from` and a `to` column holds relations.
+In a table with both a `from` and a `to` column, a row that fills either is a relation, and one that fills neither an
+entity. `metadata.<key>` is the metadata key, whatever it is called; the engine's own columns (`createdAt`, `updatedAt`,
+`_rev`) are passed over.
 
 Types are inferred a column at a time, and only where no text would change: a column is `true`/`false`, whole numbers
 or decimals if **every** filled cell of it is one in its shortest spelling (`007`, `1e5`, `+3` and `1.50` keep a column
@@ -25,6 +27,8 @@ CELL_CHARACTERS_MAX = 1_000_000
 
 ENTITY_FIELDS = ("id", "type", "subtype", "data", "weight", "confidence", "service", "visibility", "createdBy")
 RELATION_FIELDS = ("from", "to", "type", "subtype", "data", "weight", "confidence", "service", "visibility")
+ENGINE_COLUMNS = frozenset({"createdAt", "updatedAt", "_rev"})
+METADATA_PREFIX = "metadata."
 _NUMBER_FIELDS = frozenset({"weight", "confidence"})
 
 _INTEGER = re.compile(r"-?[1-9][0-9]{0,17}|0")
@@ -104,34 +108,68 @@ def _header_fault(header: list[str], columns: ColumnMap) -> str | None:
 
 
 def _fill(parsed: Parsed, header: list[str], table: list[tuple[int, list[str]]], columns: ColumnMap) -> None:
-    relation = _is_relation(header, columns)
-    places = _field_places(header, columns, RELATION_FIELDS if relation else ENTITY_FIELDS)
-    taken = frozenset(places.values())
-    if columns.metadata is None:
-        extra = [place for place in range(len(header)) if place not in taken]
-    else:
-        extra = [header.index(name) for name in columns.metadata]
-    readers = {place: _column_reader([cells[place] for _, cells in table]) for place in extra}
-    for line, cells in table:
-        fields: dict[str, object] = {}
-        for name, place in places.items():
-            if cells[place].strip():
-                fields[name] = _field_value(name, cells[place])
-        metadata = {header[place]: readers[place](cells[place]) for place in extra if cells[place] != ""}
-        if "data" not in fields and not relation:
-            words = [
-                f"{header[place]}: {cells[place]}" for place in extra if isinstance(metadata.get(header[place]), str)
-            ]
-            if words:
-                fields["data"] = "\n".join(words)
-        if metadata:
-            fields["metadata"] = metadata
-        parsed.rows.append(Row(line, fields, relation))
+    ends = _ends(header, columns)
+    shapes = {
+        relation: _Shape.of(header, columns, relation=relation) for relation in ({False, True} if ends else {False})
+    }
+    related = [ends is not None and any(cells[place].strip() for place in ends) for _, cells in table]
+    readers = {
+        (relation, place): _column_reader(
+            [cells[place] for (_, cells), is_relation in zip(table, related, strict=True) if is_relation == relation]
+        )
+        for relation, shape in shapes.items()
+        for place in shape.extra
+    }
+    for (line, cells), relation in zip(table, related, strict=True):
+        fields = _fields(cells, shapes[relation], {place: readers[relation, place] for place in shapes[relation].extra})
+        parsed.rows.append(Row(line, fields, relation, place=len(parsed.rows)))
 
 
-def _is_relation(header: list[str], columns: ColumnMap) -> bool:
-    known = {name.lower() for name in header} | set(columns.fields)
-    return "from" in known and "to" in known
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """Which column fills which field of a record, and which ones are metadata under which key."""
+
+    places: Mapping[str, int]
+    extra: Mapping[int, str]
+    relation: bool
+
+    @classmethod
+    def of(cls, header: list[str], columns: ColumnMap, *, relation: bool) -> _Shape:
+        names = RELATION_FIELDS if relation else ENTITY_FIELDS
+        places = _field_places(header, columns, names)
+        if columns.metadata is not None:
+            return cls(places, {header.index(name): name for name in columns.metadata}, relation)
+        # A column of the other kind of record is no metadata of this one, as long as the table has both.
+        others = _field_places(header, columns, ENTITY_FIELDS if relation else RELATION_FIELDS)
+        mixed = _ends(header, columns) is not None
+        taken = {*places.values(), *(others.values() if mixed else ())}
+        extra = {
+            place: name.removeprefix(METADATA_PREFIX)
+            for place, name in enumerate(header)
+            if place not in taken and name not in ENGINE_COLUMNS
+        }
+        return cls(places, extra, relation)
+
+
+def _fields(cells: list[str], shape: _Shape, readers: Mapping[int, Callable[[str], object]]) -> dict[str, object]:
+    fields: dict[str, object] = {}
+    for name, place in shape.places.items():
+        if cells[place].strip():
+            fields[name] = _field_value(name, cells[place])
+    metadata = {key: readers[place](cells[place]) for place, key in shape.extra.items() if cells[place] != ""}
+    if "data" not in fields and not shape.relation:
+        words = [f"{key}: {cells[place]}" for place, key in shape.extra.items() if isinstance(metadata.get(key), str)]
+        if words:
+            fields["data"] = "\n".join(words)
+    if metadata:
+        fields["metadata"] = metadata
+    return fields
+
+
+def _ends(header: list[str], columns: ColumnMap) -> tuple[int, int] | None:
+    """The columns of the two ends, in a table that has both."""
+    places = _field_places(header, columns, ("from", "to"))
+    return (places["from"], places["to"]) if len(places) == 2 else None
 
 
 def _field_places(header: list[str], columns: ColumnMap, names: Sequence[str]) -> dict[str, int]:

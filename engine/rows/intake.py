@@ -1,4 +1,4 @@
-"""Imported rows become entities and relations: each checked as its door would check it, the faulty ones named and left.
+"""Imported rows become entities: each checked as its door would check it, the faulty ones named and left.
 
 A row whose id exists is merged into the record (`mode: merge`) or left alone (`skip`). A row that changes nothing is
 skipped whole, stamps included, so that running an import again gives exactly the same records.
@@ -6,32 +6,33 @@ skipped whole, stamps included, so that running an import again gives exactly th
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from contract.check import check_params
 from contract.doors import DOORS
 from contract.doors.entities import AddParams, EntityChange
-from contract.doors.relations import RelateParams
-from contract.limits import READ_CHUNK_ROWS_MAX
 from contract.refusals import Refusal
+from contract.vector import Vector
 from engine.doors.registry import CallContext, Document
-from engine.importing.identity import RowIds
+from engine.importing.identity import RowIds, uuid_of
 from engine.importing.rows import ImportFailure, Row
 from engine.records import Content, Entity
-from engine.rows.contents import embedding_state
-from engine.rows.documents import ENTITY_KEYS, ordered
-from engine.rows.entities import make_change, plan_change, prepare_add
-from engine.rows.relations import relate_pair
+from engine.rows.contents import content_of, embedding_state, unit_bytes
+from engine.rows.documents import ENTITY_KEYS, ordered, text_of_data
+from engine.rows.entities import make_change, new_document, plan_change
+from engine.rows.guards import refuse_system, refuse_vfs_subtype
+from engine.rows.rules import judge
 
 if TYPE_CHECKING:
     from engine.transaction import Transaction
 
 # What an exported record carries beyond a door's parameters, and keeps when it is added again.
-_KEPT = ("createdAt", "updatedAt", "_rev")
-DEFAULT_VERB = "relatedTo"
+_KEPT: Final = ("createdAt", "updatedAt", "_rev")
 # The fields of a row that an update can set: wire name -> attribute.
-_CHANGE_FIELDS = {
+_CHANGE_FIELDS: Final = {
     "data": "data",
     "type": "type",
     "subtype": "subtype",
@@ -42,12 +43,17 @@ _CHANGE_FIELDS = {
     "service": "service",
     "visibility": "visibility",
 }
-STAMP_KEYS = frozenset({"importIds", "importedAt", "importFormat", "importSource", "projectId"})
+STAMP_KEYS: Final = frozenset({"importIds", "importedAt", "importFormat", "importSource", "projectId"})
+IDS_LISTED_MAX: Final = 1000
+FAILURES_LISTED_MAX: Final = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intake:
-    """What holds for every row of one import call."""
+    """What holds for every row of one import call.
+
+    `space` is the (model, width, hash) of an export's own vectors; `dry` says that nothing of it will be kept.
+    """
 
     import_id: str
     format: str
@@ -59,6 +65,9 @@ class Intake:
     default_subtype: str | None = None
     entities: bool = True
     relations: bool = True
+    remap: bool = False
+    space: tuple[str, int, str] | None = None
+    dry: bool = False
 
     def stamps(self, now_ms: int, before: Document | None = None) -> Document:
         """The metadata by which a record says where it came from; `before` has the imports that touched it earlier."""
@@ -72,6 +81,12 @@ class Intake:
         }
         return stamps if self.project_id is None else stamps | {"projectId": self.project_id}
 
+    def mapped(self, identity: str) -> str:
+        """The id that a record of the source gets here: its own, or with `remap` one made of it and the import's."""
+        if not self.remap:
+            return identity
+        return uuid_of(hashlib.sha256(f"brainy remap\n{self.import_id}\n{identity}".encode()).digest())
+
 
 @dataclass(slots=True)
 class Tally:
@@ -81,6 +96,7 @@ class Tally:
     updated: int = 0
     skipped: int = 0
     relations: int = 0
+    blobs: int = 0
     ids: list[str] = field(default_factory=list)
     states: set[str] = field(default_factory=set)
     failures: list[ImportFailure] = field(default_factory=list)
@@ -89,29 +105,33 @@ class Tally:
         """Notes a row that was refused."""
         self.failures.append(ImportFailure(row.line, refusal.name, refusal.message))
 
+    def note(self, identity: str) -> None:
+        """Remembers the id of a record, as far as answers list them."""
+        if len(self.ids) < IDS_LISTED_MAX:
+            self.ids.append(identity)
 
-def take_rows(txn: Transaction, rows: list[Row], intake: Intake, call: CallContext) -> Tally:
-    """Writes the entities, then the relations. A row that is refused is a failure of the tally and nothing else."""
-    tally = Tally()
-    entities = [row for row in rows if not row.relation]
-    if intake.entities:
-        reader = _Entities(txn, intake, tally, call)
-        for start in range(0, len(entities), READ_CHUNK_ROWS_MAX):
-            call.check()
-            reader.take(entities[start : start + READ_CHUNK_ROWS_MAX])
-    else:
-        tally.skipped += len(entities)
-    for index, row in enumerate(row for row in rows if row.relation and intake.relations):
-        if index % READ_CHUNK_ROWS_MAX == 0:
-            call.check()
-        try:
-            _take_relation(txn, row, intake, tally, call)
-        except Refusal as refusal:
-            tally.fail(row, refusal)
-    return tally
+    def document(self) -> Document:
+        """The tally as the answer of one batch."""
+        return {
+            **{name: getattr(self, name) for name in _COUNTS},
+            "ids": self.ids,
+            "states": sorted(self.states),
+            "failed": [[fault.line, fault.name, fault.message, fault.column] for fault in self.failures],
+        }
+
+    def take(self, document: Mapping[str, Any]) -> None:
+        """Adds what a batch did."""
+        for name in _COUNTS:
+            setattr(self, name, getattr(self, name) + document[name])
+        self.ids += document["ids"][: IDS_LISTED_MAX - len(self.ids)]
+        self.states.update(document["states"])
+        self.failures += [ImportFailure(*fault) for fault in document["failed"]]
 
 
-class _Checked(NamedTuple):
+_COUNTS: Final = ("added", "updated", "skipped", "relations", "blobs")
+
+
+class Checked(NamedTuple):
     """A row as parameters of add, beside what it said itself."""
 
     row: Row
@@ -121,70 +141,102 @@ class _Checked(NamedTuple):
     id: str
 
 
-class _Entities:
-    """Takes rows chunk by chunk: one look-up and one insertion for all new rows of a chunk."""
+class EntityRows:
+    """Checks rows before their batch, and writes them in it: one look-up and one insertion for all new ones."""
 
+    def __init__(self, intake: Intake, call: CallContext) -> None:
+        self._intake = intake
+        self._call = call
+        self._row_ids = RowIds(intake.source)
+        self._door = DOORS["add"]
+
+    def checked(self, row: Row) -> Checked:
+        """A row as its door takes it; raises the door's refusal. Call it in the order of the rows."""
+        fields, kept = fields_of(row, self._intake)
+        if "id" not in fields:
+            fields["id"] = self._row_ids.of(row.fields)
+        elif self._intake.remap and isinstance(fields["id"], str):
+            fields["id"] = self._intake.mapped(fields["id"])
+        params = check_params(self._door, {"type": self._intake.default_type, "data": "", **fields})
+        assert isinstance(params, AddParams)
+        assert params.id is not None
+        return Checked(row, fields, kept, params, params.id)
+
+    def write(self, txn: Transaction, rows: list[Checked], tally: Tally) -> None:
+        """Writes one chunk; refused rows become failures of the tally."""
+        batch = _Batch(txn, self._intake, tally, self._call)
+        batch.write(rows)
+
+
+class _Batch:
     def __init__(self, txn: Transaction, intake: Intake, tally: Tally, call: CallContext) -> None:
         self._txn = txn
         self._intake = intake
         self._tally = tally
         self._call = call
-        self._row_ids = RowIds(intake.source)
         self._fresh: dict[str, tuple[Document, Content | None]] = {}
+        self._spaces: dict[int, int] = {}
 
-    def take(self, rows: list[Row]) -> None:
-        """Writes one chunk; refused rows become failures of the tally."""
-        checked = []
-        for row in rows:
-            try:
-                checked.append(self._checked(row))
-            except Refusal as refusal:
-                self._tally.fail(row, refusal)
-        known = self._txn.entities([one.id for one in checked])
+    def write(self, rows: list[Checked]) -> None:
+        ids = [one.id for one in rows]
+        known = self._txn.entities(ids)
+        revisions = self._txn.last_revisions([identity for identity in ids if identity not in known])
         seen: set[str] = set()
-        for one in checked:
+        for one in rows:
             if one.id in seen:
                 self._flush()
                 known |= self._txn.entities([one.id])
             seen.add(one.id)
             try:
-                self._take_one(one, known.get(one.id))
+                self._take(one, known.get(one.id), revisions.get(one.id, 0))
             except Refusal as refusal:
                 self._tally.fail(one.row, refusal)
         self._flush()
 
-    def _checked(self, row: Row) -> _Checked:
-        fields, kept = _fields_of(row, self._intake)
-        if "id" not in fields:
-            fields["id"] = self._row_ids.of(row.fields)
-        params = check_params(DOORS["add"], {"type": self._intake.default_type, "data": "", **fields})
-        assert isinstance(params, AddParams)
-        assert params.id is not None
-        return _Checked(row, fields, kept, params, params.id)
-
-    def _take_one(self, one: _Checked, existing: Entity | None) -> None:
+    def _take(self, one: Checked, existing: Entity | None, revision: int) -> None:
         if existing is None:
-            prepared = prepare_add(self._txn, one.params, self._call, None, if_absent=False)
-            self._fresh[one.id] = (self._document(one, prepared.doc), prepared.content)
+            self._add(one, revision)
             self._tally.added += 1
-            self._tally.states.add(embedding_state(prepared.content, self._call))
         elif self._intake.mode != "skip" and self._merged(one, existing):
             self._tally.updated += 1
         else:
             self._tally.skipped += 1
-        self._tally.ids.append(one.id)
+        self._tally.note(one.id)
 
-    def _document(self, one: _Checked, doc: Document) -> Document:
-        """A new row's document: an exported one as it was, another with the stamps of this import."""
+    def _add(self, one: Checked, revision: int) -> None:
+        params = one.params
+        refuse_vfs_subtype(params.subtype, "Write files and directories with `vfs.writeFile`.")
+        refuse_system(params.visibility, self._call)
+        content = self._content(text_of_data(params.data), params.vector, exact=one.row.exact)
+        doc = new_document(self._txn, one.id, params, known=False)
+        doc["_rev"] = revision + 1
         if one.row.exact:
-            doc = doc | one.kept
+            doc |= one.kept
         else:
             doc["metadata"] = {**doc["metadata"], **self._intake.stamps(self._txn.now_ms)}
         if "data" not in one.fields:
             del doc["data"]
-        return ordered(doc, ENTITY_KEYS) if one.row.exact else doc
+        judge(self._txn, doc)
+        self._fresh[one.id] = (ordered(doc, ENTITY_KEYS) if one.row.exact else doc, content)
+        self._tally.states.add(embedding_state(content, self._call))
 
-    def _merged(self, one: _Checked, existing: Entity) -> bool:
+    def _content(self, text: str | None, vector: Vector | None, *, exact: bool) -> Content | None:
+        """The content of a new row; the space of a vector is looked up once a batch and width."""
+        if vector is None:
+            return content_of(self._txn, self._call, text, None)
+        width = len(vector)
+        space = self._intake.space
+        if exact and space is not None and space[1] == width:
+            if width not in self._spaces:
+                self._spaces[width] = self._txn.space(*space)
+        elif width not in self._spaces:
+            content = content_of(self._txn, self._call, text, vector)
+            assert content is not None
+            assert content.space is not None
+            self._spaces[width] = content.space
+        return Content(text, unit_bytes(vector), self._spaces[width])
+
+    def _merged(self, one: Checked, existing: Entity) -> bool:
         """Brings a row's fields into the record of its id; False when they were there already."""
         named = {name: getattr(one.params, name) for wire, name in _CHANGE_FIELDS.items() if wire in one.fields}
         planned = plan_change(self._txn, existing, EntityChange(id=one.id, **named), self._call)
@@ -200,26 +252,10 @@ class _Entities:
             self._fresh = {}
 
 
-def _take_relation(txn: Transaction, row: Row, intake: Intake, tally: Tally, call: CallContext) -> None:
-    if not intake.relations:
-        return
-    fields, kept = _fields_of(row, intake)
-    if row.exact and isinstance(fields.get("id"), str):
-        kept["id"] = fields.pop("id")
-    if not row.exact:
-        metadata = fields.get("metadata", {})
-        if isinstance(metadata, dict):
-            fields["metadata"] = {**metadata, **intake.stamps(txn.now_ms)}
-    params = check_params(DOORS["relate"], {"type": DEFAULT_VERB, **fields})
-    assert isinstance(params, RelateParams)
-    if "existed" not in relate_pair(txn, params, call, kept):
-        tally.relations += 1
-
-
-def _fields_of(row: Row, intake: Intake) -> tuple[Document, Document]:
+def fields_of(row: Row, intake: Intake) -> tuple[Document, Document]:
     """A row's fields with the call's defaults, as parameters of a door, and what an exported record keeps."""
     fields = {name: value for name, value in row.fields.items() if value is not None}
-    kept = {name: _whole(name, fields.pop(name)) for name in _KEPT if name in fields} if row.exact else {}
+    kept: Document = {name: _whole(name, fields.pop(name)) for name in _KEPT if name in fields} if row.exact else {}
     if not row.relation and intake.default_subtype is not None:
         fields.setdefault("subtype", intake.default_subtype)
     if intake.custom_metadata and isinstance(fields.get("metadata", {}), dict):
@@ -228,6 +264,6 @@ def _fields_of(row: Row, intake: Intake) -> tuple[Document, Document]:
 
 
 def _whole(name: str, value: object) -> int:
-    if type(value) is not int or value < (1 if name == "_rev" else 0):
+    if type(value) is not int or not (1 if name == "_rev" else 0) <= value < 2**53:
         raise Refusal("ValidationError", f"{name}: {ascii(value)[:64]} is no whole number that a record can have.")
     return value

@@ -54,7 +54,7 @@ def relate_pair(
     refuse_vfs_subtype(item.subtype, "Containment follows the paths: use `vfs.writeFile`.")
     refuse_system(item.visibility, call)
     source, target = end_of(txn, "from", item.from_), end_of(txn, "to", item.to)
-    _refuse_containment(item.type, source, target)
+    refuse_containment(item.type, source, target)
     receipt = _relate_one(txn, item, call, source, target, kept)
     if item.bidirectional:
         reverse = _relate_one(txn, item, call, target, source, MappingProxyType({}))
@@ -64,7 +64,8 @@ def relate_pair(
     return receipt
 
 
-def _refuse_containment(verb: str, source: Entity, target: Entity) -> None:
+def refuse_containment(verb: str, source: Entity, target: Entity) -> None:
+    """Refuses an edge between two rows of the file tree that would say that one contains the other."""
     if verb == "contains" and is_vfs_row(source.doc) and is_vfs_row(target.doc):
         raise Refusal(
             "EngineOwnedRecordError",
@@ -127,14 +128,18 @@ def _relate_one(
     return {"id": relation.id, "_rev": relation.doc["_rev"]}
 
 
-def _found(existing: Relation, item: NewRelation) -> Document:
+def differing(existing: Relation, item: NewRelation) -> list[str]:
+    """The given fields that the stored edge has otherwise."""
     given = {wire: getattr(item, name) for name, wire in _COMPARED.items() if getattr(item, name) is not None}
-    differs = [wire for wire, value in given.items() if not same(value, existing.doc.get(wire))]
+    return [wire for wire, value in given.items() if not same(value, existing.doc.get(wire))]
+
+
+def _found(existing: Relation, item: NewRelation) -> Document:
     return {
         "id": existing.id,
         "_rev": existing.doc.get("_rev", 1),
         "existed": True,
-        "differs": differs,
+        "differs": differing(existing, item),
         "changed": False,
     }
 
@@ -198,7 +203,7 @@ def _changed_document(relation: Relation, item: RelationChange) -> Document:
 def _refuse_twin(txn: Transaction, relation: Relation, wanted: Document) -> None:
     """Refuses a new type and subtype that another edge between the same ends has, or that is the file tree's."""
     ends = txn.entities_at([relation.src, relation.dst])
-    _refuse_containment(wanted["type"], ends[relation.src], ends[relation.dst])
+    refuse_containment(wanted["type"], ends[relation.src], ends[relation.dst])
     twin = txn.relation_between(relation.src, relation.dst, wanted["type"], wanted.get("subtype"))
     if twin is not None and twin.rid != relation.rid:
         raise Refusal(

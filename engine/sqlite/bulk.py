@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
-from engine.records import Entity, Relation
+from engine.records import FOREVER, Entity, Relation
 from engine.sqlite import entities, relations
-from engine.sqlite.rows import corrupt, entity_of, relation_of
+from engine.sqlite.rows import VERB_NUMBERS, corrupt, entity_of, relation_of
 from engine.sqlite.scope import Scope
 
 IDS_PER_STATEMENT: Final = 250
@@ -93,6 +93,39 @@ def relations_by_id(scope: Scope, after: str, limit: int) -> list[Relation]:
         return list(map(relation_of, scope.rows(sql, (after, limit))))
     sql = relations.CURRENT + _BY_ID + "UNION ALL " + relations.CLOSED + _ALIVE + "ORDER BY 6 LIMIT ?3"
     return list(map(relation_of, scope.rows(sql, (after, scope.pin, limit))))
+
+
+EdgeKey = tuple[int, int, int, str | None]
+"""What makes a relation one: (src, type number, dst, subtype)."""
+
+KEYS_PER_STATEMENT: Final = 200
+
+
+def current_relations(scope: Scope, keys: Sequence[EdgeKey]) -> dict[EdgeKey, Relation]:
+    """The current relations that have these keys; keys without one are absent. For a live scope."""
+    found: dict[EdgeKey, Relation] = {}
+    unique = list(dict.fromkeys(keys))
+    columns = relations.CURRENT.split("FROM")[0].replace("SELECT ", "SELECT rel.").replace(",", ",rel.")
+    columns = columns.replace("rel." + str(FOREVER), str(FOREVER))
+    for start in range(0, len(unique), KEYS_PER_STATEMENT):
+        chunk = unique[start : start + KEYS_PER_STATEMENT]
+        sql = (
+            f"WITH k(s,t,d,u) AS (VALUES {','.join(['(?,?,?,?)'] * len(chunk))}) {columns} "
+            "FROM k CROSS JOIN rel ON rel.src=k.s AND rel.type=k.t AND rel.dst=k.d AND rel.sub IS k.u"
+        )
+        for row in scope.each(sql, tuple(value for key in chunk for value in key)):
+            relation = relation_of(row)
+            key = (relation.src, VERB_NUMBERS[relation.doc["type"]], relation.dst, relation.doc.get("subtype"))
+            found[key] = relation
+    return found
+
+
+def taken_relation_ids(scope: Scope, ids: Sequence[str]) -> set[str]:
+    """Which of these ids current relations have."""
+    found: set[str] = set()
+    for chunk, marks in _chunks(list(dict.fromkeys(ids))):
+        found.update(row[0] for row in scope.each("SELECT id FROM rel WHERE id IN " + marks, chunk))
+    return found
 
 
 def entity_traits(scope: Scope, after_iid: int, limit: int) -> list[EntityTrait]:

@@ -115,6 +115,7 @@ def test_tables_of_the_server_name_doors_that_exist() -> None:
     named = [
         *server.FILE_DOORS.values(),
         *server.JSONL_DOORS,
+        *server.PARTS_DOORS,
         server.MCP_READ_DOOR,
         server.MCP_LIST_DOOR,
         *server.MCP_WORKING_SET,

@@ -206,7 +206,7 @@ def test_the_format_is_told(brain, name, content, form):
 def test_too_many_rows_are_refused_by_name(brain, monkeypatch):
     monkeypatch.setattr("engine.doors.imports.IMPORT_ROWS_MAX", 1)
     refusal = brain.refused("import", content=CSV, format="csv")
-    assert (refusal.name, refusal.details) == ("BatchTooLargeError", {"rows": 2, "rowsMax": 1})
+    assert (refusal.name, refusal.details) == ("BatchTooLargeError", {"rowsMax": 1})
 
 
 def test_what_the_file_tree_owns_is_not_imported_as_rows(brain):

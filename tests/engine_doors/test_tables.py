@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.importing.jsonrows import read_json, read_json_lines
+from engine.importing.jsonrows import read_json
+from engine.importing.lines import LineRows
+from engine.importing.rows import ImportFailure, Row
 from engine.importing.tables import ColumnMap, read_table
 
 
@@ -113,13 +115,18 @@ def test_what_a_writer_wrote_is_read_back(cells):
     assert [fields.get("metadata", {}) for _, fields in rows] == kept
 
 
+def read_lines(text):
+    found = list(LineRows(io.BytesIO(text.encode())))
+    return [row for row in found if isinstance(row, Row)], [row for row in found if isinstance(row, ImportFailure)]
+
+
 def test_json_lines_take_both_forms():
-    parsed = read_json_lines(
+    rows, failures = read_lines(
         '{"format":"brain-portable-graph","version":1}\n{"e":{"id":"a"}}\n{"r":{"id":"x"}}\n\n'
         '{"data":"plain"}\r\n{"from":"a","to":"b","type":"knows"}\n{"end":true,"sha256":"00"}\n'
     )
-    assert parsed.failures == []
-    assert [(row.line, row.relation, row.exact) for row in parsed.rows] == [
+    assert failures == []
+    assert [(row.line, row.relation, row.exact) for row in rows] == [
         (2, False, True),
         (3, True, True),
         (5, False, False),
@@ -128,9 +135,9 @@ def test_json_lines_take_both_forms():
 
 
 def test_bad_lines_are_named_and_stop_nothing_b_25():
-    parsed = read_json_lines('{"data":"a"}\n{"data":\n[1]\n{"a":1,"a":2}\n{"n":NaN}\n{"data":"b"}')
-    assert [row.line for row in parsed.rows] == [1, 6]
-    assert [fault.line for fault in parsed.failures] == [2, 3, 4, 5]
+    rows, failures = read_lines('{"data":"a"}\n{"data":\n[1]\n{"a":1,"a":2}\n{"n":NaN}\n{"data":"b"}')
+    assert [row.line for row in rows] == [1, 6]
+    assert [fault.line for fault in failures] == [2, 3, 4, 5]
 
 
 def test_json_takes_an_array_an_object_and_two_lists():

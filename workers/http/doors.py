@@ -7,12 +7,13 @@ import msgspec
 from contract.codec import Media
 from contract.door import Door
 from contract.refusals import Refusal
-from contract.server import EVENT_STREAM_DOORS, JSONL_DOORS, JSONL_MEDIA_TYPE
+from contract.server import EVENT_STREAM_DOORS, JSONL_DOORS, JSONL_MEDIA_TYPE, PARTS_DOORS
 from workers.dispatch import Request
 from workers.fields import fields_of
 from workers.http.exchange import Answer, Exchange
 from workers.http.front import TRANSPORT, Front, Target, ask_of
 from workers.http.head import Head, body_media, media_type, timeout_ms
+from workers.http.parts import send_upload, stream_parts
 from workers.http.query import query_params
 from workers.http.sse import resume_point, stream_events, wants_events
 from workers.routes import Match
@@ -40,17 +41,16 @@ class DoorTarget(msgspec.Struct, frozen=True):
         head, door = exchange.head, self.door
         ask = ask_of(exchange, door.full_name, match.brain)
         kind = media_type(head)
-        lines_field = JSONL_DOORS.get(door.full_name) if kind == JSONL_MEDIA_TYPE else None
-        if kind is not None and lines_field is None and exchange.announces_body:
+        lines = kind == JSONL_MEDIA_TYPE and door.full_name in JSONL_DOORS
+        if kind is not None and not lines and exchange.announces_body:
             body_media(kind)
-        body = await front.read_body(exchange, ask, always_admit=lines_field is not None)
-        params = self._parameters(head, match, has_body=bool(body), lines=lines_field is not None)
-        media: Media = "json"
-        if lines_field is not None:
-            params |= {lines_field: _text(body), "format": JSONL_FORMAT}
-            body = b""
-        elif body:
-            media = body_media(kind)
+        if lines:
+            await front.admissions.admit(ask)
+        body = b"" if lines else await front.read_body(exchange, ask)
+        params = self._parameters(head, match, has_body=bool(body), lines=lines)
+        if lines:
+            params["format"] = JSONL_FORMAT
+        media: Media = body_media(kind) if body else "json"
         events = door.full_name in EVENT_STREAM_DOORS and wants_events(head)
         if events and (last_seen := resume_point(head)) is not None:
             params[EVENT_STREAM_DOORS[door.full_name]] = last_seen
@@ -69,6 +69,10 @@ class DoorTarget(msgspec.Struct, frozen=True):
         )
         if events:
             return await stream_events(front, exchange, request)
+        if lines:
+            return front.answer_of(exchange, await send_upload(front, exchange, request))
+        if door.full_name in PARTS_DOORS:
+            return await stream_parts(front, exchange, request)
         return front.answer_of(exchange, await front.run(exchange, request))
 
     def _parameters(self, head: Head, match: Match[Target], *, has_body: bool, lines: bool) -> dict[str, object]:
@@ -86,13 +90,3 @@ class DoorTarget(msgspec.Struct, frozen=True):
         if encoding is not None and VECTOR_FIELD in fields_of(door.params):
             params.setdefault(VECTOR_FIELD, encoding)
         return {**params, **match.params}
-
-
-def _text(body: bytes) -> str:
-    """A JSON Lines body as text; each line is judged by the door."""
-    try:
-        return body.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise Refusal(
-            "UndecodableBodyError", f"The body is not UTF-8 at byte {error.start}.", details={"offset": error.start}
-        ) from error
