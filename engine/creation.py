@@ -58,7 +58,7 @@ def _build(path: Path, clock: Clock, disk: Disk) -> None:
         made = manifest.Manifest(
             product=manifest.PRODUCT, format=manifest.FORMAT, id=clock.new_id(), created_at=clock.now_ms()
         )
-        create_database(path / _NEW, made, clock.token_bytes(SECRET_BYTES))
+        create_database(path / _NEW, disk, made, clock.token_bytes(SECRET_BYTES))
         disk.rename(path / _NEW, path / "store.db")
         disk.hit("create.database")
     else:

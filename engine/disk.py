@@ -237,7 +237,7 @@ class Disk:
         return written
 
     def write_again(self, path: Path) -> int:
-        """Write a file's own bytes over themselves and sync them; how many. 0 when the name is absent.
+        """Write a file's own bytes over themselves, sync them and the file's name; how many. 0 when it is absent.
 
         A sync that failed may have left bytes in the kernel's cache that look whole, that no later sync writes and that
         a power cut takes: only writing them again makes the next sync mean something. Whoever calls this is the only
@@ -252,12 +252,12 @@ class Disk:
             while chunk := os.pread(descriptor, _AGAIN_BYTES, offset):
                 self.hit("file.write")
                 offset += os.pwrite(descriptor, chunk, offset)
-            if offset:
-                self.hit("file.sync")
-                os.fsync(descriptor)
-            return offset
+            self.hit("file.sync")
+            os.fsync(descriptor)
         finally:
             os.close(descriptor)
+        self.sync_folder(path.parent)
+        return offset
 
     def write_all(self, descriptor: int, chunks: Iterable[bytes]) -> int:
         """Write chunks to a descriptor of ours; how many bytes."""

@@ -22,6 +22,7 @@ from engine.manifest import Manifest
 from engine.port import IndexPort
 from engine.reading import OpenView
 from engine.records import Document, SegmentRow
+from engine.scrub import Scrubber
 from engine.sqlite import resident
 from engine.sqlite.connect import (
     OpenMode,
@@ -44,6 +45,9 @@ COLLECTING_STEPS: Final = 16
 
 CLOSE_WAIT_S: Final = 30.0
 """How long `close` waits for views that are still out; the longest call is cut off by then."""
+
+SCRUB_STEPS: Final = 8
+"""Steps of a scrub in one round of idle time: some tens of ms every ten seconds, a million rows in a working day."""
 
 COPY_STEPS: Final = 100_000
 """Steps of SQLite's machine between two looks at whether a copy is still wanted: some milliseconds."""
@@ -70,9 +74,15 @@ class Store:
         self._readers_lock = lock
         self._readers = ReaderPool(lambda: connect(path, disk, mode))
         self._index = IndexHolder(lambda: _new_index(disk), self._readers, self._source)
-        context = ViewContext(BlobFolder(path / "blobs", disk), self._index.view, opening.manifest.created_at)
+        context = ViewContext(
+            BlobFolder(path / "blobs", disk),
+            self._index.view,
+            opening.manifest.created_at,
+            lambda name: disk.map_readonly(path / "seg" / name),
+        )
         self._setting = Setting(path, opening.manifest, opening.clock, disk, context, self._index)
         self.snapshots = path.parent / f"{path.name}.snapshots"
+        self.scrubber = Scrubber(self)
         self._frozen_head = 0
         self._writing: Writing | None = None
         self.collector = Collector(self)
@@ -125,7 +135,7 @@ class Store:
         it was taken by force meanwhile it is claimed like any other.
         """
         opening = Opening.of(path, clock, disk)
-        if lease is None or not lease.beat():
+        if lease is None or not _beats(lease):
             if lease is not None:
                 lease.abandon()
             lease = Lease.claim(opening.path, opening.disk, opening.clock, force=force)
@@ -230,7 +240,10 @@ class Store:
         return bool(epoch == self._writing.state.epoch)
 
     def heartbeat(self) -> bool:
-        """Rewrite the lease's heartbeat, due every 10 s; False when the lease was lost (nothing is written then)."""
+        """Rewrite the lease's heartbeat, due every 10 s; False when the lease was lost (nothing is written then).
+
+        Raises OSError when the disk does not take it: the lease is held all the same.
+        """
         return self._writing is not None and self.fence_holds() and self._writing.lease.beat()
 
     def maintain(self) -> None:
@@ -238,6 +251,7 @@ class Store:
         names. Never on the commit path."""
         if self._writing is not None:
             self._writing.maintain()
+            self.scrubber.idle(SCRUB_STEPS)
             for _ in range(COLLECTING_STEPS):
                 if not self.collector.step():
                     break
@@ -354,6 +368,14 @@ class Opening(msgspec.Struct, frozen=True):
         disk = disk or Disk()
         resolved = path.resolve()
         return cls(resolved, manifest.read(resolved, disk), clock or SystemClock(), disk)
+
+
+def _beats(lease: Lease) -> bool:
+    """Whether a kept lease is still ours; one whose heartbeat the disk does not take is claimed anew, by name."""
+    try:
+        return lease.beat()
+    except OSError:
+        return False
 
 
 def _new_index(disk: Disk) -> IndexPort:

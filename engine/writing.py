@@ -13,11 +13,11 @@ from contract.refusals import Refusal
 from engine import idempotency
 from engine.clock import Clock
 from engine.commit import GroupCommit, GroupRefusedError, GroupUnknownError, WriteJob, WriteOutcome, unknown_outcome
-from engine.disk import Disk, FileLock
+from engine.disk import Disk, FileLock, refusal_of
 from engine.index_holder import IndexHolder
 from engine.lease import FOLDER, READERS, Lease
 from engine.manifest import Manifest
-from engine.sqlite.connect import OpenMode, cache_bytes, connect, refusal_of_failure
+from engine.sqlite.connect import OpenMode, cache_bytes, close_quietly, connect, refusal_of_failure
 from engine.sqlite.opening import CommitState, open_verified, raise_epoch
 from engine.sqlite.schema import PAGE_BYTES
 from engine.view import ViewContext
@@ -70,13 +70,19 @@ class Writing:
 
     @classmethod
     def begin(cls, setting: Setting, lease: Lease) -> "Writing":
-        """Open the file as the holder of `lease` and raise the epoch. Raises apsw.Error, OSError and refusals."""
+        """Open the file as the holder of `lease` and raise the epoch. Raises apsw.Error, OSError and refusals.
+
+        A log that was left by a crash is written again first: the crash may have followed a failed sync, and whatever
+        is acknowledged from here on stands on what the log holds.
+        """
+        if lease.is_alone:
+            setting.disk.write_again(setting.path / "store.db-wal")
         connection, found = open_verified(setting.path, setting.disk, OpenMode.WRITER, setting.manifest)
         try:
             epoch = raise_epoch(connection)
             setting.disk.hit("lease.epoch")
         except BaseException:
-            connection.close(True)
+            close_quietly(connection)
             raise
         return cls(setting, connection, lease, msgspec.structs.replace(found, epoch=epoch))
 
@@ -115,7 +121,10 @@ class Writing:
         return self._recover() if self._distrusted else None
 
     def _reserve_refusal(self) -> Refusal | None:
-        free = self._disk.free_bytes(self._setting.path)
+        try:
+            free = self._disk.free_bytes(self._setting.path)
+        except OSError as error:
+            return refusal_of(error, "say how much room it has")
         if free >= RESERVE_BYTES:
             return None
         message = f"The disk has {free} bytes left; the last {RESERVE_BYTES} are kept for removing."
@@ -157,7 +166,7 @@ class Writing:
         try:
             self._disk.hit("reopen.head")
             connection, state = open_verified(path, self._disk, OpenMode.WRITER, self._setting.manifest)
-            self.connection.close(True)
+            close_quietly(self.connection)
             self._use(connection)
         except (apsw.Error, OSError) as error:
             return refusal_of_failure(error, "open the store again after a failed write")
@@ -232,7 +241,7 @@ class Writing:
             try:
                 connection.wal_checkpoint(mode=mode)
             finally:
-                connection.close()
+                close_quietly(connection)
         except apsw.Error:
             return False
         if truncate:
@@ -263,7 +272,7 @@ class Writing:
         with self._turn:
             self.stopped = True
             if not self._may_leave_in_order():
-                self.connection.close(True)
+                close_quietly(self.connection)
                 self.lease.abandon()
                 return None
             with self._folding:  # one that runs beside the commits ends first
@@ -289,7 +298,7 @@ class Writing:
         try:
             if guard is not None:
                 self.connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
-            self.connection.close(True)
+            close_quietly(self.connection)  # a log that could not be folded in stays, and is read at the next opening
         finally:
             if guard is not None:
                 guard.release()

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from enum import Enum
 from pathlib import Path
 from typing import Final
@@ -52,7 +53,7 @@ def connect(store: Path, disk: Disk, mode: OpenMode) -> apsw.Connection:
     try:
         _tune(connection, mode)
     except BaseException:
-        connection.close()
+        close_quietly(connection)
         raise
     return connection
 
@@ -148,7 +149,7 @@ class ReaderPool:
                 self._idle.append(connection)
             self._changed.notify_all()
         if not keep:
-            connection.close()
+            close_quietly(connection)
 
     def close(self, wait_s: float) -> bool:
         """Close every connection; False when a view was still out after `wait_s` (it closes its own when it ends)."""
@@ -157,7 +158,7 @@ class ReaderPool:
             drained = self._changed.wait_for(lambda: not self._out, timeout=wait_s)
             idle, self._idle = self._idle, []
         for connection in idle:
-            connection.close()
+            close_quietly(connection)
         return drained
 
     def cache_bytes(self) -> int:
@@ -166,6 +167,13 @@ class ReaderPool:
         with self._changed:
             idle = [cache_bytes(connection) for connection in self._idle]
             return sum(idle) + len(self._out) * max(idle, default=0)
+
+
+def close_quietly(connection: apsw.Connection) -> None:
+    """Close a connection whose outcome nobody waits for. What a disk that fails does not let it do, folding the log in
+    or removing it, is done at the next opening; nothing that was committed hangs on it."""
+    with suppress(apsw.Error):
+        connection.close(True)
 
 
 def cache_bytes(connection: apsw.Connection) -> int:

@@ -15,7 +15,7 @@ from engine.manifest import FORMAT as MANIFEST_FORMAT
 from engine.manifest import PRODUCT, Manifest, not_attachable
 from engine.records import Watermarks
 from engine.sqlite import log, resident
-from engine.sqlite.connect import OpenMode, connect, refusal_of_sqlite
+from engine.sqlite.connect import OpenMode, close_quietly, connect, refusal_of_sqlite
 from engine.sqlite.rows import meta_crc
 from engine.sqlite.schema import ADDED, APPLICATION_ID, DDL, FORMAT, PAGE_BYTES
 from engine.sqlite.scope import LIVE, Scope
@@ -70,7 +70,7 @@ def open_verified(path: Path, disk: Disk, mode: OpenMode, manifest: Manifest) ->
         connection.execute("COMMIT")
     except BaseException as error:
         if connection is not None:
-            connection.close(True)
+            close_quietly(connection)
         _name_failure(error, path)
         raise
     return connection, state
@@ -139,10 +139,10 @@ def _bring_up(connection: apsw.Connection) -> None:
         tables.reset(connection, stored)
 
 
-def create_database(path: Path, manifest: Manifest, secret: bytes) -> None:
+def create_database(path: Path, disk: Disk, manifest: Manifest, secret: bytes) -> None:
     """Make an empty database file at `path`, closed and without a log when this returns."""
     flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
-    connection = apsw.Connection(str(path), flags=flags)
+    connection = apsw.Connection(str(path), flags=flags, vfs=disk.sqlite_vfs)
     try:
         connection.execute(f"PRAGMA page_size={PAGE_BYTES}; PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL")
         connection.execute("BEGIN IMMEDIATE")
