@@ -19,7 +19,8 @@ def compact(store: Store, params: CompactParams, call: CallContext) -> Document:
     """Makes a point in time the oldest that can be read, and gives back what only older ones needed.
 
     `dryRun` (the default) only counts. Current records, the chain of the commits that stay and idempotency keys are not
-    touched. OverloadedError while another process reads the store frozen.
+    touched. Files that no kept version has any more are collected afterwards, once nobody can still be reading them, and
+    are not among `freedBytes`. OverloadedError while another process reads the store frozen.
     """
     if not params.dry_run:
         known = answer_of_key(store, "compact", params, call, None)
@@ -32,6 +33,7 @@ def compact(store: Store, params: CompactParams, call: CallContext) -> Document:
         run.look()
     else:
         run.run()
+        store.collector.wake()
         kept = {"floor": floor, "versions": run.versions, "bytes": run.bytes}
         answer_of_key(store, "compact", params, call, kept)
     return {"floor": floor, "removedVersions": run.versions, "freedBytes": run.bytes}

@@ -158,23 +158,29 @@ def follow(door: Door, brain: str, document: dict[str, Any], url: str | None) ->
 
     from supervisor.cli.reach import reach
 
-    async def main() -> None:
+    async def main() -> Refusal | None:
         async with reach(url, brain) as remote, aclosing(remote.events(door, brain, document)) as events:
-            async for event in events:
-                if event.name == "change":
-                    click.echo(event.data)
-                elif event.name:
-                    click.echo(f"{event.name}: {event.data.decode()}", err=True)
+            try:
+                async for event in events:
+                    if event.name == "change":
+                        click.echo(event.data)
+                    elif event.name:
+                        click.echo(f"{event.name}: {event.data.decode()}", err=True)
+            except Refusal as refusal:
+                return refusal
+        return None
 
     try:
         check_params(door, document)
-        trio.run(main)
+        ended = trio.run(main)
     except Refusal as refusal:
-        refusal.door = door.full_name
-        return refused(refusal.document())
+        ended = refusal
     except KeyboardInterrupt:
+        ended = None
+    if ended is None:
         return Exit.OK
-    return Exit.OK
+    ended.door = door.full_name
+    return refused(ended.document())
 
 
 def refused(document: dict[str, Any]) -> Exit:

@@ -9,6 +9,7 @@ import pytest
 
 from contract.refusals import Refusal
 from engine.clock import ManualClock
+from engine.collection import collect
 from engine.compaction import Compaction
 from engine.disk import Disk
 from engine.failpoints import FailpointCrash, Failpoints
@@ -235,6 +236,19 @@ def test_writes_go_on_meanwhile(brain, monkeypatch):
     assert len(written) > 20
     assert written == list(range(62, 62 + len(written)))
     assert brain.ask("counts")["entities"] == 1 + len(written)
+
+
+def test_files_of_forgotten_versions_are_collected_and_no_other(brain):
+    history_of(brain)
+    first, second = (brain.ask("vfs.stat", path="/notes/one.txt", asOf=at)["sha256"] for at in (7, 8))
+    collect(brain.store, grace_s=0)
+    assert brain.ask("vfs.readFile", path="/notes/one.txt", asOf=7)["content"][:1] == "x"
+    brain.ask("compact", before=8, dryRun=False)
+    brain.clock.advance_ms(1_000)
+    collect(brain.store, grace_s=0)
+    with brain.store.view() as view:
+        assert (view.blob_size(first), view.blob_size(second)) == (None, 20_000)
+    assert brain.ask("vfs.readFile", path="/notes/one.txt", asOf=8)["content"][:1] == "y"
 
 
 def test_call_with_a_key_that_ended_is_not_run_again(brain):
