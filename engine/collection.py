@@ -1,9 +1,10 @@
 """Collecting blobs that nothing names any more, no current file and no version that history keeps: exact, in steps.
 
-A blob goes in two steps, each a job of the writer. First its row, when no row of an entity names its hash; the file
-stays and its age begins anew. Then the file, when it has had no row for GRACE_S: until then whoever found the row can
-still read it, and whoever writes the same bytes again finds it in its place. A kill between the two leaves a file
-without a row, which the next pass takes. Files of uploads that never came to an end go the same way.
+A blob goes slowly, each step a job of the writer. First it is noted when nothing needs it: an import may bring a
+content before the file that has it. When nothing has needed it for GRACE_S its row goes; the file stays and its age
+begins anew. The file goes when it has had no row for GRACE_S: until then whoever found the row can still read it, and
+whoever writes the same bytes again finds it in its place. A kill between two steps leaves something that the next pass
+takes. Files of uploads that never came to an end go the same way.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from engine.transaction import Transaction
 
 GRACE_S: Final = 900.0
-"""Three times the longest call: whoever has seen a row has read its file by then."""
+"""Three times the longest call: whoever has seen a row has read its file by then, and an import has gone on."""
 
 ROWS_A_STEP: Final = 512
 """Blob rows that are asked for at a time: a look-up in an index each, some ten milliseconds together."""
@@ -39,11 +40,13 @@ _FOLDER: Final = re.compile(r"[0-9a-f]{2}")
 
 
 class Collected(msgspec.Struct):
-    """What a pass has removed: blobs by their rows, files, and the bytes of both."""
+    """What passes have removed: blobs by their rows, files, and the bytes of both. `waiting` counts what the last pass
+    has left for a later one."""
 
     rows: int = 0
     files: int = 0
     bytes: int = 0
+    waiting: int = 0
 
 
 def collect(store: Store, *, grace_s: float = GRACE_S, check: Callable[[], None] = lambda: None) -> Collected:
@@ -59,30 +62,54 @@ def collect(store: Store, *, grace_s: float = GRACE_S, check: Callable[[], None]
 
 def steps(store: Store, collected: Collected, grace_s: float = GRACE_S) -> Iterator[None]:
     """A pass as steps: each `next` does a bounded piece of it."""
-    yield from _rows(store, collected)
+    collected.waiting = 0
+    yield from _needed_again(store)
+    yield from _rows(store, collected, grace_s)
     for folder in _folders(store):
         yield from _files(store, folder, collected, grace_s)
         yield
 
 
-def _rows(store: Store, collected: Collected) -> Iterator[None]:
-    after = 0
-    while not store.blobs.is_pinned:
+def _needed_again(store: Store) -> Iterator[None]:
+    after = ""
+    while True:
         with store.view() as view:
-            upto, found = view.unreferenced_blobs(after, ROWS_A_STEP)
+            upto, found = view.adopted_orphans(after, ROWS_A_STEP)
         if found:
-            _commit(store, lambda txn, found=found: _drop_rows(txn, found, collected))  # type: ignore[misc]  # bound now
+            _commit(store, lambda txn, found=found: _keep(txn, found))  # type: ignore[misc]  # bound now
         yield
         if upto == after:
             return
         after = upto
 
 
-def _drop_rows(txn: Transaction, digests: list[str], collected: Collected) -> Document:
+def _keep(txn: Transaction, digests: list[str]) -> Document:
     for digest in digests:
-        size = txn.drop_blob(digest)
-        if size is not None:
+        txn.keep_orphan(digest)
+    return {}
+
+
+def _rows(store: Store, collected: Collected, grace_s: float) -> Iterator[None]:
+    after = 0
+    while not store.blobs.is_pinned:
+        with store.view() as view:
+            upto, found = view.unreferenced_blobs(after, ROWS_A_STEP)
+        if found:
+            _commit(store, lambda txn, found=found: _drop_rows(txn, found, collected, grace_s))  # type: ignore[misc]  # bound now
+        yield
+        if upto == after:
+            return
+        after = upto
+
+
+def _drop_rows(txn: Transaction, digests: list[str], collected: Collected, grace_s: float) -> Document:
+    for digest in digests:
+        size = txn.drop_blob(digest, grace_s)
+        if size is None:
+            collected.waiting += 1
+        else:
             collected.rows += 1
+            collected.waiting += size > INLINE_BYTES_MAX
             collected.bytes += size if size <= INLINE_BYTES_MAX else 0
     return {}
 
@@ -134,7 +161,8 @@ def _commit(store: Store, apply: Callable[[Transaction], Document]) -> None:
 
 
 class Collector:
-    """The background side: a step now and then, a pass after the brain was opened, after `wake`, and once a day."""
+    """The background side: a step now and then, a pass after the brain was opened, after `wake`, while something waits
+    for its grace to be over, and once a day."""
 
     PASS_EVERY_S: Final = 24 * 3600.0
 
@@ -160,4 +188,6 @@ class Collector:
             next(self._pass)
         except StopIteration:
             self._pass = None
+            if self.collected.waiting:
+                self._due_at_s = now_s + GRACE_S
         return True

@@ -247,7 +247,9 @@ class Transaction(View):
         if row is None:
             values = (bytes.fromhex(digest), len(data), data if inline else None)
             scope.connection.execute("INSERT INTO blob(hash,size,inline) VALUES(?,?,?)", values)
-        elif inline:  # the same bytes again: heals a row whose bytes were damaged
+        else:
+            self.keep_orphan(digest)
+        if row is not None and inline:  # the same bytes again: heals a row whose bytes were damaged
             scope.connection.execute(
                 "UPDATE blob SET inline=? WHERE hash=? AND inline<>?", (data, bytes.fromhex(digest), data)
             )
@@ -265,14 +267,25 @@ class Transaction(View):
             self._recorder.touch()
             insert = "INSERT INTO blob(hash,size,inline) VALUES(?,?,NULL)"
             self._scope.connection.execute(insert, (bytes.fromhex(digest), size))
+        else:
+            self.keep_orphan(digest)
 
-    def drop_blob(self, digest: str) -> int | None:
-        """Forget a blob that no file of now or of the kept past has, and let its file's age begin; its size in bytes.
+    def drop_blob(self, digest: str, grace_s: float) -> int | None:
+        """Forget a blob that no file of now or of the kept past has had for `grace_s`, and let its file's age begin;
+        its size in bytes. Makes no generation.
 
         None, and nothing is done, for one that is needed or unknown. Makes no generation.
         """
         size = self.blob_size(digest)
         if size is None or files.is_referenced(self._scope, digest):
+            return None
+        scope, key = self._scope, bytes.fromhex(digest)
+        row = scope.row("SELECT at_us FROM orphan WHERE hash=?", (key,))
+        since_ms = self.now_ms if row is None else row[0] // 1_000
+        if self.now_ms - since_ms < grace_s * 1_000:
+            if row is None:
+                self._recorder.touch()
+                scope.connection.execute("INSERT INTO orphan VALUES(?,?)", (key, since_ms * 1_000))
             return None
         blobs = self._context.blobs
         try:
@@ -280,8 +293,14 @@ class Transaction(View):
         except OSError as error:
             raise refusal_of(error, "touch a blob") from error
         self._recorder.touch()
-        self._scope.connection.execute("DELETE FROM blob WHERE hash=?", (bytes.fromhex(digest),))
+        scope.connection.execute("DELETE FROM blob WHERE hash=?", (key,))
+        scope.connection.execute("DELETE FROM orphan WHERE hash=?", (key,))
         return size
+
+    def keep_orphan(self, digest: str) -> None:
+        """The blob is needed again, or was just brought again: its time out of use is over."""
+        self._recorder.touch()
+        self._scope.connection.execute("DELETE FROM orphan WHERE hash=?", (bytes.fromhex(digest),))
 
     def drop_blob_file(self, digest: str, grace_s: float) -> int | None:
         """Remove the file of a blob that has no row, and had none for `grace_s`; its size in bytes, None otherwise."""

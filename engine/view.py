@@ -4,6 +4,7 @@ A view is one short read transaction on one connection; use it inside its `with`
 Every row that is read is checked against its CRC; a mismatch is `RecordCorruptError` naming the record.
 """
 
+import mmap
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +46,7 @@ class ViewContext(msgspec.Struct, frozen=True):
     blobs: BlobFolder
     index_view: "Callable[[int], IndexView]"
     created_ms: int
+    segment_map: Callable[[str], mmap.mmap]
 
 
 class View:
@@ -77,6 +79,10 @@ class View:
     def index(self) -> "IndexView":
         """The derived indexes at the same generation; the first use in the life of a store loads them."""
         return self._context.index_view(self.generation)
+
+    def segment_map(self, name: str) -> mmap.mmap:
+        """The bytes of a registered segment file, mapped. Raises OSError and ValueError."""
+        return self._context.segment_map(name)
 
     @property
     def connection(self) -> apsw.Connection:
@@ -267,6 +273,12 @@ class View:
     def open_blob(self, sha256: str) -> BlobReader | HeldBlob:
         """A blob to be read in pieces, which outlives this view; close it. A missing one is `BlobCorruptError`."""
         return files.open_blob(self._scope, self._context.blobs, sha256)
+
+    def adopted_orphans(self, after: str, limit: int) -> tuple[str, list[str]]:
+        """Of the next `limit` blobs, in the order of their hashes, that were found to be needed by nothing: the last
+        one (`after` at the end), and those that a file has again."""
+        found = [digest.hex() for digest in files.orphans(self._scope, bytes.fromhex(after), limit)]
+        return (found[-1] if found else after), [one for one in found if files.is_referenced(self._scope, one)]
 
     def unreferenced_blobs(self, after: int, limit: int) -> tuple[int, list[str]]:
         """Of the next `limit` blobs in the order of arrival, after the number `after`: the last one's number (`after`

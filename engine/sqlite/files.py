@@ -69,6 +69,11 @@ def unreferenced(scope: Scope, after: int, limit: int) -> tuple[int, list[str]]:
     return (rows[-1][0] if rows else after), [digest for digest in digests if not is_referenced(scope, digest)]
 
 
+def orphans(scope: Scope, after: bytes, limit: int) -> list[bytes]:
+    """The next hashes, in their order, that a pass has found to be needed by nothing."""
+    return [row[0] for row in scope.rows("SELECT hash FROM orphan WHERE hash>? ORDER BY hash LIMIT ?", (after, limit))]
+
+
 def blob(scope: Scope, folder: BlobFolder, sha256: str) -> bytes:
     """See `View.blob`."""
     row = scope.row("SELECT size,inline FROM blob WHERE hash=?", (bytes.fromhex(sha256),))

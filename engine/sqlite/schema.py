@@ -45,6 +45,8 @@ ADDED: Final[tuple[str, ...]] = (
     f"CREATE INDEX IF NOT EXISTS ent_blob ON ent({BLOB_OF_FILE}) WHERE {IS_FILE}",
     f"CREATE INDEX IF NOT EXISTS ent_old_blob ON ent_old({BLOB_OF_FILE}) WHERE {IS_FILE}",
     *tables.DDL,
+    # blobs that no file has, and since when (us): an import may bring a content before the file that has it
+    "CREATE TABLE IF NOT EXISTS orphan(hash BLOB PRIMARY KEY, at_us INTEGER NOT NULL) WITHOUT ROWID",
     # where in its content's text a vector belongs, of texts that have several: code points, half-open
     """CREATE TABLE IF NOT EXISTS passage(vid INTEGER PRIMARY KEY, lo INTEGER NOT NULL, hi INTEGER NOT NULL,
         crc INTEGER NOT NULL)""",

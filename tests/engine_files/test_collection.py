@@ -91,15 +91,43 @@ def test_a_file_outlives_its_row_by_the_grace(brain):
     brain.ask("vfs.unlink", path="/a")
     forget_history(brain)
     found = collect(brain.store)
-    assert (found.rows, found.files) == (1, 0)
+    assert (found.rows, found.files, found.waiting) == (0, 0, 1)
+    brain.clock.advance_ms(int(GRACE_S * 1000) + 1)
+    found = collect(brain.store)
+    assert (found.rows, found.files, found.waiting) == (1, 0, 1)
     write(brain, "/b", large(1))  # the same bytes again, while the file waits
     assert collect(brain.store, grace_s=NOW).files == 0
     assert read(brain, "/b") == large(1)
     brain.ask("vfs.unlink", path="/b")
     forget_history(brain)
-    collect(brain.store)
-    brain.clock.advance_ms(int(GRACE_S * 1000) + 1)
+    for _ in range(2):
+        assert collect(brain.store).files == 0
+        brain.clock.advance_ms(int(GRACE_S * 1000) + 1)
     assert collect(brain.store).files == 1
+
+
+@pytest.mark.parametrize("content", [b"small", large(1)])
+def test_a_content_that_comes_before_its_file_waits_for_it(brain, content):
+    """An import may bring contents in one call and their files in a later one."""
+
+    def put(txn):
+        txn.put_blob(content)
+        return {}
+
+    def job():
+        return WriteJob(door="test", apply=put, principal="test")
+
+    brain.store.write([job()])
+    assert collect(brain.store).rows == 0
+    brain.clock.advance_ms(int(GRACE_S * 1000) - 1000)
+    brain.store.write([job()])  # brought again: its time begins anew
+    assert collect(brain.store).rows == 0
+    brain.clock.advance_ms(int(GRACE_S * 1000) - 1000)
+    assert collect(brain.store).rows == 0
+    write(brain, "/late", content)
+    brain.clock.advance_ms(int(GRACE_S * 1000) * 3)
+    assert collect(brain.store).rows == 0
+    assert read(brain, "/late") == content
 
 
 def test_a_reader_that_is_open_reads_to_the_end(brain):
