@@ -16,7 +16,6 @@ from contract.limits import BODY_BYTES_MAX
 from contract.refusals import Refusal
 from tests.support.http_fixture import KEY, http_server, read_answer
 from workers.http.doors import DoorTarget
-from workers.http.files import FileTarget
 from workers.http.head import Gate
 from workers.routes import Route, Router
 
@@ -37,30 +36,13 @@ def far(seen):
         return {}
     if seen.document.get("id") == SLOW:
         return slowly(seen)
-    if seen.door == "vfs.readFile":
-        return {
-            "path": seen.document["path"],
-            "content": "aGVsbG8A",
-            "encoding": "base64",
-            "mediaType": "text/x-own",
-            "sha256": "ab" * 32,
-            "generation": 4,
-        }
     if seen.document.get("id") == "gone":
         raise Refusal("OverloadedError", "Busy.", details={"retryAfterMs": 1200})
     return {"asked": seen.document, "generation": 7}
 
 
 def router_of(link):
-    files = "/v1/brains/{brain}/files/{path*}"
-    return Router(
-        [
-            *(Route(door.method, door.route, DoorTarget(door)) for door in DOORS.values()),
-            Route("GET", files, FileTarget(DOORS["vfs.readFile"], reads=True)),
-            Route("PUT", files, FileTarget(DOORS["vfs.writeFile"], writes=True)),
-            Route("DELETE", files, FileTarget(DOORS["vfs.unlink"])),
-        ]
-    )
+    return Router([Route(door.method, door.route, DoorTarget(door)) for door in DOORS.values()])
 
 
 @pytest.fixture(scope="module")
@@ -318,41 +300,6 @@ def wait_for(happened, seconds=5.0):
     while not happened():
         assert time.monotonic() < until
         time.sleep(0.005)
-
-
-def test_a_file_is_read_as_its_bytes_with_type_and_tag(client):
-    answer = client.get("/v1/brains/notes/files/a/b.bin")
-    assert (answer.content, answer.headers["content-type"]) == (b"hello\0", "text/x-own")
-    assert answer.headers["etag"] == f'"{"ab" * 32}"'
-    assert answer.headers["server-timing"] == "brainy;dur=1.5"
-    again = client.get("/v1/brains/notes/files/a/b.bin", headers={"if-none-match": answer.headers["etag"]})
-    assert (again.status_code, again.content) == (304, b"")
-    assert again.headers["etag"] == answer.headers["etag"]
-
-
-def test_a_file_is_written_from_raw_bytes(client):
-    url = "/v1/brains/notes/files/a/b"
-    text = client.put(url, content="grüße".encode(), headers={"content-type": "text/markdown; charset=utf-8"})
-    assert text.json()["asked"] == {
-        "path": "/a/b",
-        "content": "grüße",
-        "encoding": "utf-8",
-        "mediaType": "text/markdown; charset=utf-8",
-    }
-    raw = client.put(url, content=b"\xff\0")
-    assert raw.json()["asked"] == {"path": "/a/b", "content": "/wA=", "encoding": "base64"}
-    guarded = client.put(url, content=b"x", headers={"if-none-match": "*"})
-    assert guarded.json()["asked"]["ifAbsent"] is True
-
-
-def test_any_file_body_is_read_only_after_admission(served):
-    answer = httpx.put(f"{served.url}/v1/brains/notes/files/a", content=b"x", headers={"authorization": "Bearer no"})
-    assert answer.status_code == 401
-    assert served.link.seen[-1].door == "server.admit"
-
-
-def test_an_encoded_slash_in_a_file_path_is_refused(client):
-    assert client.get("/v1/brains/notes/files/a%2Fb").status_code == 400
 
 
 def test_cleartext_http2_answers_on_the_same_port_a_http_01(served):
