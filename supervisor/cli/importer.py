@@ -12,6 +12,7 @@ import click
 
 from contract.doors import DOORS
 from contract.limits import CALL_TIMEOUT_MS_MAX
+from supervisor.cli.beneath import Found, Named, size_bytes
 from supervisor.cli.pieces import PieceError, files_under, format_of, pieces
 from supervisor.exits import Exit
 
@@ -36,6 +37,7 @@ class Totals:
     skipped: int = 0
     relations: int = 0
     failed: int = 0
+    passed_over: int = 0
     failures: list[str] = field(default_factory=list)
     embedding: bool = False
 
@@ -55,6 +57,11 @@ class Totals:
         """Counts a file or piece that was refused as a whole."""
         self.failed += 1
         self.note(f"{name}: {reason}")
+
+    def pass_over(self, name: str, reason: str) -> None:
+        """Counts what is not read on purpose, a link below a folder; the import is complete without it."""
+        self.passed_over += 1
+        self.note(f"{name}: not imported: {reason}")
 
     def note(self, line: str) -> None:
         """Keeps the first failures for the summary."""
@@ -109,16 +116,18 @@ def command(
     from supervisor.cli.reach import reach
     from supervisor.cli.vectors import wait_until_embedded
 
-    files, strange = files_under(list(paths))
+    files, strange, skipped = files_under(list(paths))
     given = {"mode": mode, "defaultType": default_type, "defaultSubtype": default_subtype}
     options = {name: value for name, value in given.items() if value is not None}
     totals = Totals()
     for path in strange:
         totals.fail(str(path), "its ending is not one of .md .txt .jsonl .csv")
+    for each in skipped:
+        totals.pass_over(str(each.path), each.reason)
 
     async def main() -> None:
         async with reach(url, brain) as remote:
-            with progress(sum(path.stat().st_size for path, _ in files)) as advance:
+            with progress(sum(map(size_bytes, files))) as advance:
                 job = Job(brain, import_id or SystemClock().new_id(), options, totals, advance)
                 await import_files(remote, files, job)
             if totals.embedding and not no_wait:
@@ -128,26 +137,27 @@ def command(
     ctx.exit(summary(totals))
 
 
-async def import_files(remote: Remote, files: list[tuple[Path, str]], job: Job) -> None:
+async def import_files(remote: Remote, files: list[Found | Named], job: Job) -> None:
     """Imports every file, a few at once, each file's pieces in order."""
     import trio
 
     limiter = trio.CapacityLimiter(FILES_AT_ONCE)
 
-    async def one(path: Path, name: str) -> None:
+    async def one(file: Found | Named) -> None:
         async with limiter:
-            await import_file(remote, path, name, job)
+            await import_file(remote, file, job)
 
     async with trio.open_nursery() as nursery:
-        for path, name in files:
-            nursery.start_soon(one, path, name)
+        for file in files:
+            nursery.start_soon(one, file)
 
 
-async def import_file(remote: Remote, path: Path, name: str, job: Job) -> None:
+async def import_file(remote: Remote, file: Found | Named, job: Job) -> None:
     """Imports one file; what fails is counted and named, and the rest goes on."""
     job.totals.files += 1
+    path, name = file.path, file.name
     try:
-        for number, piece in enumerate(pieces(path)):
+        for number, piece in enumerate(pieces(file)):
             body = {
                 **job.options,
                 "format": format_of(path),
@@ -187,7 +197,7 @@ def summary(totals: Totals) -> Exit:
     )
     for line in totals.failures:
         click.echo(line, err=True)
-    if totals.failed > len(totals.failures):
-        click.echo(f"... and {totals.failed - len(totals.failures)} more", err=True)
+    if totals.failed + totals.passed_over > len(totals.failures):
+        click.echo(f"... and {totals.failed + totals.passed_over - len(totals.failures)} more", err=True)
     sys.stdout.flush()
     return Exit.OK if totals.failed == 0 else Exit.REFUSED

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from supervisor.cli.beneath import Found, Named, Root, Skipped
+
 PIECE_BYTES_MAX = 1024 * 1024
 """One call's content: a commit of this size takes some 100 ms, so other writers are not held up for long."""
 WHOLE_BYTES_MAX = 15 * 1024 * 1024
@@ -33,23 +35,23 @@ class Piece:
     lines_before: int
 
 
-def files_under(paths: list[Path]) -> tuple[list[tuple[Path, str]], list[Path]]:
-    """Every file to import with the name it is given (relative to its folder), and files of no known format."""
-    found: list[tuple[Path, str]] = []
+def files_under(paths: list[Path]) -> tuple[list[Found | Named], list[Path], list[Skipped]]:
+    """Every file to import, files of no known format that were named, and what is passed over below a folder."""
+    found: list[Found | Named] = []
     strange: list[Path] = []
+    skipped: list[Skipped] = []
     for path in paths:
         if path.is_dir():
-            inside = sorted(p for p in path.rglob("*") if p.is_file() and not _hidden(p.relative_to(path)))
-            found += [(p, str(p.relative_to(path))) for p in inside if p.suffix.lower() in FORMATS]
+            for each in Root(path).walk():
+                if isinstance(each, Skipped):
+                    skipped.append(each)
+                elif each.path.suffix.lower() in FORMATS:
+                    found.append(each)
         elif path.suffix.lower() in FORMATS:
-            found.append((path, path.name))
+            found.append(Named(path))
         else:
             strange.append(path)
-    return found, strange
-
-
-def _hidden(path: Path) -> bool:
-    return any(part.startswith(".") for part in path.parts)
+    return found, strange, skipped
 
 
 def format_of(path: Path) -> str:
@@ -57,10 +59,11 @@ def format_of(path: Path) -> str:
     return FORMATS[path.suffix.lower()]
 
 
-def pieces(path: Path) -> Iterator[Piece]:
+def pieces(source: Found | Named | Path) -> Iterator[Piece]:
     """The pieces of one file in order; PieceError or OSError when it cannot be read."""
-    kind = format_of(path)
-    with path.open("rb") as file:
+    named = Named(source) if isinstance(source, Path) else source
+    kind = format_of(named.path)
+    with named.open() as file:
         if kind not in ROWS:
             data = file.read(WHOLE_BYTES_MAX + 1)
             if len(data) > WHOLE_BYTES_MAX:

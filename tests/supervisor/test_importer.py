@@ -48,7 +48,7 @@ def imported(remote: Scripted, *paths: Path) -> tuple[importer.Totals, int]:
     totals = importer.Totals()
     done: list[int] = []
     job = importer.Job("notes", "i", {"mode": "merge"}, totals, done.append)
-    files, _ = pieces.files_under(list(paths))
+    files, _, _ = pieces.files_under(list(paths))
     trio.run(importer.import_files, remote, files, job, clock=trio.testing.MockClock(autojump_threshold=0))
     return totals, sum(done)
 

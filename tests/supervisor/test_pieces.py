@@ -76,6 +76,7 @@ def test_a_folder_gives_its_known_files_by_relative_name(tmp_path: Path) -> None
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True)
         path.write_text("x")
-    found, strange = p.files_under([tmp_path, tmp_path / "c.pdf"])
-    assert [name for _, name in found] == ["a.TXT", "b/x.md"]
+    found, strange, skipped = p.files_under([tmp_path, tmp_path / "c.pdf"])
+    assert [file.name for file in found] == ["a.TXT", "b/x.md"]
+    assert skipped == []
     assert strange == [tmp_path / "c.pdf"]
