@@ -9,16 +9,19 @@ from typing import Any
 import trio
 
 from engine.clock import Clock
+from supervisor.audit import Audit, AuditFile
 from supervisor.backfill import Backfill
 from supervisor.config import Config
+from supervisor.credentials import Tables
+from supervisor.doorkeeper import Doorkeeper
 from supervisor.embedding import EmbedLane, load_embedder
-from supervisor.filling import Filling
 from supervisor.feed import Feeds
+from supervisor.filling import Filling
 from supervisor.gateway import Gateway
-from supervisor.keys import KeyTable
 from supervisor.lifecycle import Lifecycle
 from supervisor.observe import Observer
 from supervisor.pool import Pool, Slot
+from supervisor.ratelimits import RateLimits
 from supervisor.residency import Budget
 from supervisor.runner import Runner
 from supervisor.serverdoors import ServerDoors, Standing
@@ -40,7 +43,7 @@ class Assembly:
         clock: Clock,
         observer: Observer,
         version: str,
-        tables: Callable[[], KeyTable],
+        tables: Callable[[], Tables],
         standing: Callable[[], Standing] = lambda: Standing("ok", []),
         hand_over: Callable[[bool], dict[str, Any]] = nothing_to_hand_over,
         load_model: Callable[[], Any] = load_embedder,
@@ -60,12 +63,20 @@ class Assembly:
         )
         self.runner = Runner(self.pool, self.embed, clock, on_written=self._written)
         self.feeds = Feeds(self.pool, self.runner, clock, observer)
+        log = None if config.audit_path is None else AuditFile(config.audit_path)
+        self.audit = Audit(log, clock.now_ms, observer)
+        self.keeper = Doorkeeper(
+            tables=tables, brains=self.pool.known, clock=clock, observer=observer, audit=self.audit
+        )
+        self.limits = RateLimits(config.rates)
         lifecycle = Lifecycle(self.pool, clock, self.runner.at_length)
         doors = ServerDoors(
             pool=self.pool,
             runner=self.runner,
             embed=self.embed,
-            tables=tables,
+            keeper=self.keeper,
+            limits=self.limits,
+            streams=self.feeds.counts,
             clock=clock,
             version=version,
             standing=standing,
@@ -75,13 +86,19 @@ class Assembly:
             pool=self.pool,
             runner=self.runner,
             feeds=self.feeds,
-            tables=tables,
+            keeper=self.keeper,
+            limits=self.limits,
             clock=clock,
             observer=observer,
             server_doors=doors.table(),
             pool_doors={"init": lifecycle.init, "close": lifecycle.close, "restore": lifecycle.restore},
             trusted=trusted,
         )
+
+    def tables_changed(self, name: str) -> None:
+        """Another keys, issuers or revoked table is in force: streams whose credential it withdrew end now."""
+        self.audit.record(f"{name}.loaded")
+        self.feeds.judge()
 
     def _became_writer(self, slot: Slot) -> None:
         self.backfill.wake(slot)
@@ -96,6 +113,7 @@ class Assembly:
         self.embed.start()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.pool.run)
+            nursery.start_soon(self.audit.run)
             nursery.start_soon(self.backfill.run)
             nursery.start_soon(self.feeds.run)
             nursery.start_soon(self.filling.run)

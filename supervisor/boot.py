@@ -27,9 +27,9 @@ from supervisor.memory import measure_budget
 from supervisor.observe import Level, Observer
 from supervisor.ready import answers
 from supervisor.serverdoors import HEALTH, Standing
-from supervisor.spawn import Spawner, address_of, bind
+from supervisor.spawn import Spawner, address_of, bind, proxy_options
 from supervisor.takeover import already_served, settle
-from supervisor.watch import KeyWatch
+from supervisor.watch import Files
 
 DRAIN_CALLS_S = 8.0
 """Calls in flight get this long at a stop; with the workers' share the whole stop stays under 30 s (U-01)."""
@@ -49,7 +49,7 @@ class Supervisor:
         clock: Clock,
         observer: Observer,
         version: str,
-        keys: KeyWatch,
+        keys: Files,
         on_ready: Callable[[list[str]], None] = lambda addresses: None,
     ) -> None:
         self._config = config
@@ -107,10 +107,11 @@ class Supervisor:
             clock=self._clock,
             observer=self._observer,
             version=self._version,
-            tables=lambda: self._keys.table,
+            tables=self._keys.tables,
             standing=self._standing,
             hand_over=self._hand_over,
         )
+        self._keys.on_change.append(assembly.tables_changed)
         answerer = self._answerer = self._make_answerer(assembly)
         with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
             async with trio.open_nursery() as nursery:
@@ -172,6 +173,7 @@ class Supervisor:
             heard=lambda: [(seat.peer.pid, seat.heard) for seat in answerer.desk.seats()],
             on_exit=answerer.drop,
             give_up=self._give_up,
+            options={"http": proxy_options(self._config.trusted_proxies)},
         )
 
     def _publish(self, endpoint: Endpoint) -> None:
@@ -271,7 +273,7 @@ class Supervisor:
             and any(worker.state is not f.State.LIVE for worker in self._spawner.fleet.workers.values())
         ):
             status = "degraded"
-        return Standing(status, workers, self._keys.trouble)
+        return Standing(status, workers, self._keys.troubles())
 
 
 def runtime_refusal(error: Exception) -> StartRefusal:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from supervisor.exits import Exit, StartRefusal
+from supervisor.ratelimits import Rate, parse_rate
 
 DEFAULT_LISTEN = "127.0.0.1:8300"
 LONE_BRAIN = Path("brain")
@@ -68,6 +69,11 @@ class Config:
     log_form: str = "text"
     cleartext: tuple[str, ...] = ()
     snapshots: Path | None = None
+    issuers_path: Path | None = None
+    revoked_paths: tuple[Path, ...] = ()
+    audit_path: Path | None = None
+    trusted_proxies: tuple[str, ...] = ()
+    rates: tuple[Rate, ...] = ()
 
 
 def usage(name: str, message: str, cure: str) -> StartRefusal:
@@ -85,6 +91,49 @@ def keys_path(environ: Mapping[str, str], home: Path) -> Path:
     """Where the keys file is: `$BRAINY_SERVE_KEYS`, else `brainy-serve-keys` in the configuration folder."""
     named = environ.get("BRAINY_SERVE_KEYS")
     return Path(named) if named else config_folder(environ, home) / "brainy-serve-keys"
+
+
+def issuers_path(environ: Mapping[str, str], home: Path) -> Path:
+    """Where the issuers file is: `$BRAINY_SERVE_ISSUERS`, else `brainy-serve-issuers` in the configuration folder."""
+    named = environ.get("BRAINY_SERVE_ISSUERS")
+    return Path(named) if named else config_folder(environ, home) / "brainy-serve-issuers"
+
+
+def revoked_paths(named: Path | None, issuers: Path) -> tuple[Path, ...]:
+    """Where the revoked list may be: the named file, else `brainy-serve-revoked` or `revoked.json` beside the issuers
+    file (X-17)."""
+    return (named,) if named is not None else (issuers.parent / "brainy-serve-revoked", issuers.parent / "revoked.json")
+
+
+def audit_path(environ: Mapping[str, str], home: Path) -> Path:
+    """Where the audit log is: `$BRAINY_SERVE_AUDIT`, else `brainy-serve-audit` in the configuration folder."""
+    named = environ.get("BRAINY_SERVE_AUDIT")
+    return Path(named) if named else config_folder(environ, home) / "brainy-serve-audit"
+
+
+def parse_proxies(texts: Sequence[str]) -> tuple[str, ...]:
+    """Every --trusted-proxy: an address or a network in CIDR form."""
+    for text in texts:
+        try:
+            ipaddress.ip_network(text)
+        except ValueError as error:
+            raise usage(
+                "TrustedProxyError",
+                f"--trusted-proxy {text!r} is not an address or a network ({error}).",
+                "Example: --trusted-proxy 10.0.0.0/8",
+            ) from error
+    return tuple(texts)
+
+
+def parse_rates(texts: Sequence[str]) -> tuple[Rate, ...]:
+    """Every --limit, in the order given: the first that matches a principal counts."""
+    rates = []
+    for text in texts:
+        try:
+            rates.append(parse_rate(text))
+        except ValueError as error:
+            raise usage("LimitError", f"--limit {error}.", "Example: --limit '*:calls=50,bytes=10000000'") from error
+    return tuple(rates)
 
 
 def parse_listen(text: str) -> Listen:
@@ -218,6 +267,9 @@ def from_environment(
     http_workers: int = 1,
     cleartext: Sequence[str] = (),
     snapshots: Path | None = None,
+    revoked: Path | None = None,
+    trusted_proxies: Sequence[str] = (),
+    rates: Sequence[Rate] = (),
 ) -> Config:
     """The whole configuration; the environment adds what the command line does not say."""
     override = positive_number(environ, "BRAINY_POOL_BUDGET_BYTES")
@@ -237,4 +289,9 @@ def from_environment(
         log_form=form,
         cleartext=tuple(cleartext),
         snapshots=None if snapshots is None else snapshots.resolve(),
+        issuers_path=issuers_path(environ, home),
+        revoked_paths=revoked_paths(revoked, issuers_path(environ, home)),
+        audit_path=audit_path(environ, home),
+        trusted_proxies=tuple(trusted_proxies),
+        rates=tuple(rates),
     )

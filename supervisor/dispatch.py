@@ -1,10 +1,10 @@
 """Who may call what: the fixed order of checks, over frozen values. Pure.
 
-    authenticate -> brain -> scope -> owner scope -> shape gate -> policy -> disposition
+    identity -> brain -> owner (ruling doors) -> scope -> shape gate -> policy -> disposition
 
-Identity comes before everything, so that a caller without rights learns nothing of the store; the disposition comes
-last, so that he learns nothing of the release plan either (A-AUTH-09). `admit` runs all but the disposition, which
-needs the decoded parameters; the gateway decodes between the two and nothing is decoded for a stranger.
+Identity (`doorkeeper`) comes before everything, so that a caller without rights learns nothing of the store; the
+disposition comes last, so that he learns nothing of the release plan either (A-AUTH-09). `authorise` runs what is
+between the two; the disposition needs the decoded parameters, and nothing is decoded for a stranger.
 """
 
 from __future__ import annotations
@@ -17,17 +17,19 @@ import msgspec
 from contract.check import later_option
 from contract.door import Access, Disposition, Door, Effect
 from contract.refusals import Refusal
-from supervisor.keys import OWNER, Identity, KeyTable, Scope, verify
+from supervisor.keys import Identity, Scope
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """What is asked, as far as admission looks at it. `local` is a command line of this user at the 0700 socket."""
+    """What is asked, as far as admission looks at it. `local` is a command line of this user at the 0700 socket,
+    `peer` the address that the call came from."""
 
     door: Door
     brain: str | None
     credential: str | None
     local: bool = False
+    peer: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,25 +48,31 @@ class _Known:
     brains: Container[str]
 
 
-def authenticate(credential: str | None, table: KeyTable, *, local: bool) -> Identity | Refusal:
-    """Who asks. A credential that was given is judged even on the local socket; only its absence makes the owner."""
-    if credential is None and local:
-        return OWNER
-    return verify(credential, table)
-
-
 def check_brain(ask: Ask, known: _Known) -> Refusal | None:
     """Outside the key's reach is 403 whether or not the brain exists; 404 is said only inside it."""
     brain = ask.brain
     if brain is None:
         return Refusal("BrainNotFoundError", "The call names no brain.", cure="Name one: /v1/brains/{brain}/...")
     if not known.identity.reaches(brain):
+        if known.identity.minted:
+            return Refusal("BRAINY_KEY_BRAIN", f"This minted key does not reach a brain called {brain[:64]!r}.")
         return Refusal("ForbiddenError", f"This key does not reach a brain called {brain[:64]!r}.")
     if brain not in known.brains:
         return Refusal(
             "BrainNotFoundError",
             f"No brain called {brain[:64]!r} is served here.",
             cure=f"Serve it: brainy serve --brain {brain[:64]}=PATH, or use a name that GET /v1/health lists.",
+        )
+    return None
+
+
+def check_owner(ask: Ask, known: _Known) -> Refusal | None:
+    """Ruling doors take the owner scope of a minted token, which no static key carries and no door gives out; whoever
+    lacks it learns that first, a read token too (A-OWNER-03)."""
+    if ask.door.access is Access.OWNER and known.identity.scope is not Scope.OWNER:
+        return Refusal(
+            "PolicyOwnerScopeRequiredError",
+            f"{ask.door.full_name} is a ruling door and needs the owner scope, which only a person's minted key has.",
         )
     return None
 
@@ -85,19 +93,16 @@ def check_scope(ask: Ask, known: _Known) -> Refusal | None:
             cure="Use a service key: brainy keys add NAME --brains '*' --scope service.",
         )
     if scope is Scope.READ and door.effect is not Effect.READ:
+        if known.identity.minted:
+            return Refusal(
+                "BRAINY_KEY_SCOPE",
+                f"{door.full_name} writes and this minted key has scope read.",
+                cure="Ask the issuer for a key with the scope read, write.",
+            )
         return Refusal(
             "ForbiddenError",
             f"{door.full_name} writes and this key has scope read.",
             cure="Use a key with scope read,write.",
-        )
-    return None
-
-
-def check_owner(ask: Ask, _known: _Known) -> Refusal | None:
-    """Ruling doors take the owner scope of a minted token, which no static key carries."""
-    if ask.door.access is Access.OWNER:
-        return Refusal(
-            "PolicyOwnerScopeRequiredError", f"{ask.door.full_name} is a ruling door and needs the owner scope."
         )
     return None
 
@@ -114,19 +119,16 @@ def check_policy(_ask: Ask, _known: _Known) -> Refusal | None:
 
 STEPS: tuple[Callable[[Ask, _Known], Refusal | None], ...] = (
     check_brain,
-    check_scope,
     check_owner,
+    check_scope,
     check_shape_gate,
     check_policy,
 )
 """Everything between identity and disposition, in order."""
 
 
-def admit(ask: Ask, table: KeyTable, brains: Container[str]) -> Grant | Refusal:
-    """Identity and rights of one call, or the first refusal in the fixed order."""
-    identity = authenticate(ask.credential, table, local=ask.local)
-    if isinstance(identity, Refusal):
-        return identity
+def authorise(ask: Ask, identity: Identity, brains: Container[str]) -> Grant | Refusal:
+    """The rights of an identity for one call, or the first refusal in the fixed order."""
     known = _Known(identity, brains)
     for check in STEPS:
         refusal = check(ask, known)

@@ -94,9 +94,13 @@ class Feeds:
         """Ends the feeds whose credential was withdrawn, within LOOK_S."""
         while True:
             await trio.sleep(LOOK_S)
-            with surviving(self._observer, "feeds.judge"):
-                for feed in list(self._open):
-                    feed.still_allowed()
+            self.judge()
+
+    def judge(self) -> None:
+        """Ends the feeds whose credential was withdrawn; also asked for at once when a table of keys changed."""
+        with surviving(self._observer, "feeds.judge"):
+            for feed in list(self._open):
+                feed.still_allowed()
 
 
 class Feed:

@@ -7,7 +7,6 @@ at its entry and stops right before the frame of the answer is built (A-TIME-07)
 from __future__ import annotations
 
 import traceback
-from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +18,7 @@ from contract import codec
 from contract.check import check_params
 from contract.door import Door
 from contract.doors import DOORS
-from contract.limits import ADMIT_BODY_BYTES_MAX, IN_FLIGHT_PER_KEY_MAX
+from contract.limits import ADMIT_BODY_BYTES_MAX
 from contract.refusals import Refusal
 from contract.server import EVENT_STREAM_DOORS, FILE_DOORS
 from engine.clock import Clock
@@ -29,12 +28,13 @@ from ipc.frames import Answer, Call, RefusalDocument, Refused
 from ipc.link import Outcome, Peer, Streamed, Upload
 from ipc.preamble import split_preamble
 from supervisor import dispatch
+from supervisor.doorkeeper import Doorkeeper
 from supervisor.feed import Asked, Feeds
 from supervisor.filing import Filing
-from supervisor.keys import KeyTable
 from supervisor.observe import Level, Observer
 from supervisor.parting import Parting, Sending
 from supervisor.pool import Pool
+from supervisor.ratelimits import RateLimits
 from supervisor.runner import Caller, Done, Runner, Work
 
 MESSAGE_CHARS_MAX = 8000
@@ -65,8 +65,8 @@ class Arrival:
 
 
 class Gateway:
-    """The handler of the link. `tables` gives the keys in force; `server_doors` and `pool_doors` are served beside
-    the engine's."""
+    """The handler of the link. `keeper` lets calls in, `limits` bounds them; `server_doors` and `pool_doors` are
+    served beside the engine's."""
 
     def __init__(
         self,
@@ -74,7 +74,8 @@ class Gateway:
         pool: Pool,
         runner: Runner,
         feeds: Feeds,
-        tables: Callable[[], KeyTable],
+        keeper: Doorkeeper,
+        limits: RateLimits,
         clock: Clock,
         observer: Observer,
         server_doors: Mapping[str, ServerDoor],
@@ -86,13 +87,13 @@ class Gateway:
         self._feeds = feeds
         self._filing = Filing(pool, runner, clock)
         self._parting = Parting(pool, runner, clock, feeds.counts)
-        self._tables = tables
+        self._keeper = keeper
+        self._limits = limits
         self._clock = clock
         self._observer = observer
         self._server_doors = server_doors
         self._pool_doors = pool_doors
         self._trusted = trusted
-        self._in_flight: Counter[str] = Counter()
 
     async def handle(self, peer: Peer, call: Call, body: bytes | Upload) -> Outcome:
         """Runs one call and gives its frame, or its stream. Raises cancellation and nothing else."""
@@ -131,24 +132,19 @@ class Gateway:
         door = DOORS.get(call.door)
         if door is None:
             raise Refusal("DoorNotFoundError", f"No door is called {call.door[:128]!r}.")
-        ask = dispatch.Ask(door, call.brain, call.credential, arrival.local)
-        grant = dispatch.admit(ask, self._tables(), self._pool.known)
-        if isinstance(grant, Refusal):
-            raise grant
-        principal = grant.identity.principal
-        if self._in_flight[principal] >= IN_FLIGHT_PER_KEY_MAX and not arrival.local:
-            raise Refusal(
-                "TooManyInFlightError",
-                f"{principal} has {IN_FLIGHT_PER_KEY_MAX} calls in flight, which is the bound.",
-                details={"retryAfterMs": 100},
-            )
-        self._in_flight[principal] += 1
-        try:
+        ask = dispatch.Ask(door, call.brain, call.credential, arrival.local, call.peer)
+        grant = self._keeper.admit(ask)
+        if arrival.local:
             return await self._admitted(arrival, ask, grant)
+        principal = grant.identity.principal
+        size_bytes = len(arrival.body) if isinstance(arrival.body, bytes) else 0
+        self._limits.enter(principal, arrival.started)
+        try:
+            done = await self._admitted(arrival, ask, grant)
+            size_bytes += len(done.body)
         finally:
-            self._in_flight[principal] -= 1
-            if not self._in_flight[principal]:
-                del self._in_flight[principal]
+            self._limits.leave(principal, size_bytes, self._clock.monotonic())
+        return done
 
     async def _admitted(self, arrival: Arrival, ask: dispatch.Ask, grant: dispatch.Grant) -> Done | Streamed:
         call, door = arrival.call, ask.door
@@ -196,8 +192,9 @@ class Gateway:
 
     def _asked(self, arrival: Arrival, ask: dispatch.Ask, grant: dispatch.Grant, params: msgspec.Struct) -> Asked:
         def judge() -> None:
-            again = dispatch.admit(ask, self._tables(), self._pool.known)
-            if isinstance(again, Refusal):
+            again = self._keeper.still_allowed(ask)
+            if again is not None:
+                self._keeper.cut(ask, again, grant.identity.principal)
                 raise again
 
         return Asked(

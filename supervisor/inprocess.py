@@ -19,11 +19,14 @@ from ipc.frames import BrainAt, Hello
 from ipc.link_memory import MemoryLink, connect
 from supervisor.assembly import Assembly
 from supervisor.config import Config
+from supervisor.credentials import Tables
 from supervisor.embedding import load_embedder
+from supervisor.issuers import IssuerTable
 from supervisor.keys import KeyTable
 from supervisor.memory import measure_budget
 from supervisor.observe import Observer
 from supervisor.residency import Budget
+from supervisor.revoked import RevokedTable
 
 
 @asynccontextmanager
@@ -31,6 +34,8 @@ async def open_memory_link(
     config: Config,
     *,
     keys: KeyTable | None = None,
+    issuers: IssuerTable | None = None,
+    revoked: RevokedTable | None = None,
     clock: Clock | None = None,
     observer: Observer | None = None,
     budget: Budget | None = None,
@@ -46,14 +51,14 @@ async def open_memory_link(
     """
     clock = clock or SystemClock()
     observer = observer or Observer(clock.now_ms)
-    table = keys or KeyTable()
+    tables = Tables(keys or KeyTable(), issuers or IssuerTable(), revoked or RevokedTable())
     assembly = Assembly(
         config,
         budget=budget or measure_budget(config.budget_override_bytes, observer),
         clock=clock,
         observer=observer,
         version="memory",
-        tables=lambda: table,
+        tables=lambda: tables,
         load_model=load_model,
         trusted=trusted,
     )

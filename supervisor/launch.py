@@ -12,10 +12,10 @@ import trio
 
 from contract.version import VERSION
 from engine.clock import Clock, SystemClock
-from supervisor.config import Config, Origin
+from supervisor.config import Config, Origin, revoked_paths
 from supervisor.exits import Exit, StartRefusal
 from supervisor.observe import ErrLog, Level, Observer
-from supervisor.watch import KeyWatch, mint_first
+from supervisor.watch import Files, mint_first
 
 
 def launch(configure: Callable[[], Config], on_ready: Callable[[list[str]], None] = lambda addresses: None) -> Exit:
@@ -50,7 +50,7 @@ def say(refusal: StartRefusal) -> Exit:
     return refusal.code
 
 
-def prepare_keys(config: Config, clock: Clock, observer: Observer) -> KeyWatch:
+def prepare_keys(config: Config, clock: Clock, observer: Observer) -> Files:
     """The keys in force at start. A first start mints one and prints it once, where a person reads it (A-AUTH-07)."""
     if config.origin is not Origin.STDIO:
         try:
@@ -64,9 +64,15 @@ def prepare_keys(config: Config, clock: Clock, observer: Observer) -> KeyWatch:
             ) from error
         if secret is not None:
             announce(secret, config.keys_path, observer, journal=is_journal(os.environ))
-    keys = KeyWatch(config.keys_path, observer)
-    keys.load_first()
-    return keys
+    files = files_of(config, observer)
+    files.load_first()
+    return files
+
+
+def files_of(config: Config, observer: Observer) -> Files:
+    """The files of a configuration; without a word on issuers they are looked for beside the keys file."""
+    issuers = config.issuers_path or config.keys_path.parent / "brainy-serve-issuers"
+    return Files(config.keys_path, issuers, config.revoked_paths or revoked_paths(None, issuers), observer)
 
 
 def announce(secret: str, path: Path, observer: Observer, *, journal: bool) -> None:

@@ -6,8 +6,9 @@ They have no place in the contract's door table; a worker turns `GET /v1/health`
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import psutil
@@ -15,14 +16,17 @@ import psutil
 from contract import codec
 from contract.check import check_params
 from contract.doors import DOORS
+from contract.limits import STREAMS_PER_KEY_MAX
 from contract.refusals import Refusal
 from engine.clock import Clock
 from engine.doors import ENGINE_DOORS
 from supervisor import dispatch
+from supervisor.doorkeeper import Doorkeeper
 from supervisor.embedding import EmbedLane
 from supervisor.gateway import Arrival
-from supervisor.keys import Identity, KeyTable, Scope
+from supervisor.keys import Identity, Scope
 from supervisor.pool import Pool
+from supervisor.ratelimits import BUSIEST_LISTED, RateLimits
 from supervisor.runner import Runner, Work
 
 INSTRUCTIONS_PATH = "/_brainy/mcp/instructions.md"
@@ -38,7 +42,7 @@ class Standing:
 
     status: str
     workers: list[dict[str, Any]]
-    keys_trouble: str | None = None
+    troubles: Mapping[str, str] = field(default_factory=dict)
 
 
 class ServerDoors:
@@ -50,7 +54,9 @@ class ServerDoors:
         pool: Pool,
         runner: Runner,
         embed: EmbedLane,
-        tables: Callable[[], KeyTable],
+        keeper: Doorkeeper,
+        limits: RateLimits,
+        streams: Counter[str],
         clock: Clock,
         version: str,
         standing: Callable[[], Standing],
@@ -59,7 +65,9 @@ class ServerDoors:
         self._pool = pool
         self._runner = runner
         self._embed = embed
-        self._tables = tables
+        self._keeper = keeper
+        self._limits = limits
+        self._streams = streams
         self._clock = clock
         self._version = version
         self._standing = standing
@@ -78,12 +86,9 @@ class ServerDoors:
         credential = arrival.call.credential
         if credential is None and not arrival.local:
             return bare
-        identity = dispatch.authenticate(credential, self._tables(), local=arrival.local)
-        if isinstance(identity, Refusal):
-            raise identity
+        identity = self._keeper.identify(credential, arrival.call.peer, local=arrival.local)
         if identity.scope is not Scope.SERVICE and not (arrival.local and credential is None):
             return bare
-        keys = {"count": len(self._tables().by_digest)}
         return {
             **bare,
             "pool": self._pool.figures(),
@@ -94,8 +99,21 @@ class ServerDoors:
             },
             "workers": standing.workers,
             "model": self._model(),
-            "keys": keys if standing.keys_trouble is None else {**keys, "warning": standing.keys_trouble},
+            **self._admission(standing),
         }
+
+    def _admission(self, standing: Standing) -> dict[str, Any]:
+        """Keys, issuers, revoked list (each with a warning when its last good table is kept), guesses, limits."""
+        figures = self._keeper.figures()
+        for name, trouble in standing.troubles.items():
+            figures[name] = {**figures[name], "warning": trouble}
+        limits = self._limits.figures()
+        limits["streamsMax"] = STREAMS_PER_KEY_MAX
+        limits["streaming"] = [
+            {"principal": name, "streams": count} for name, count in self._streams.most_common(BUSIEST_LISTED)
+        ]
+        audit = self._keeper.audit.trouble
+        return {**figures, "limits": limits, **({} if audit is None else {"audit": {"warning": audit}})}
 
     def _model(self) -> dict[str, Any]:
         info = self._embed.info
@@ -112,9 +130,7 @@ class ServerDoors:
         credential = arrival.call.credential
         if credential is None and not arrival.local:
             return {"brains": [], "outcome": "default"}
-        identity = dispatch.authenticate(credential, self._tables(), local=arrival.local)
-        if isinstance(identity, Refusal):
-            raise identity
+        identity = self._keeper.identify(credential, arrival.call.peer, local=arrival.local)
         names = [name for name in self._pool.known if identity.reaches(name)]
         reached = {"brains": names[:BRAINS_LISTED_MAX], "outcome": "default"}
         if len(names) != 1 or identity.scope is Scope.SERVICE:
@@ -150,11 +166,12 @@ class ServerDoors:
         door = DOORS.get(name) if isinstance(name, str) else None
         if door is None:
             raise Refusal("DoorNotFoundError", f"No door is called {str(name)[:128]!r}.")
-        ask = dispatch.Ask(door, arrival.call.brain, arrival.call.credential, arrival.local)
-        grant = dispatch.admit(ask, self._tables(), self._pool.known)
-        if isinstance(grant, Refusal):
-            grant.door = door.full_name
-            raise grant
+        call = arrival.call
+        try:
+            self._keeper.admit(dispatch.Ask(door, call.brain, call.credential, arrival.local, call.peer))
+        except Refusal as refusal:
+            refusal.door = door.full_name
+            raise
         return {}
 
     async def hand_over(self, arrival: Arrival) -> Mapping[str, Any]:

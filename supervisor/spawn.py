@@ -31,6 +31,8 @@ DRAIN_S = 20.0
 SECRETS_OF_OURS = (
     "BRAINY_KEY",
     "BRAINY_SERVE_KEYS",
+    "BRAINY_SERVE_ISSUERS",
+    "BRAINY_SERVE_AUDIT",
     "NOTIFY_SOCKET",
     "WATCHDOG_USEC",
     "WATCHDOG_PID",
@@ -79,12 +81,17 @@ def worker_environment(environ: Mapping[str, str]) -> dict[str, str]:
     return kept
 
 
-def worker_command(kind: str, endpoint: str, fds: Sequence[int]) -> list[str]:
+def proxy_options(networks: Sequence[str]) -> list[str]:
+    """What tells a worker of a listener which proxies it may believe."""
+    return [word for network in networks for word in ("--trusted-proxy", network)]
+
+
+def worker_command(kind: str, endpoint: str, fds: Sequence[int], options: Sequence[str] = ()) -> list[str]:
     """How a worker of a kind is started. `-P`: a folder called `workers` where we were started is not ours."""
     command = [sys.executable, "-P", "-m", f"workers.{kind}", "--endpoint", endpoint]
     for fd in fds:
         command += ["--fd", str(fd)]
-    return command
+    return [*command, *options]
 
 
 class Spawner:
@@ -100,6 +107,7 @@ class Spawner:
         heard: Callable[[], Iterable[tuple[int, float]]],
         on_exit: Callable[[int], None],
         give_up: Callable[[str], None],
+        options: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         self.fleet = f.fleet_of(kinds)
         self._listeners = listeners
@@ -109,6 +117,7 @@ class Spawner:
         self._heard = heard
         self._on_exit = on_exit
         self._give_up = give_up
+        self._options = options or {}
         self._processes: dict[str, trio.Process] = {}
         self._nursery: trio.Nursery | None = None
         self._last_tick = monotonic()
@@ -180,7 +189,7 @@ class Spawner:
         fds = [sock.fileno() for sock in self._listeners.get(kind, ())]
         try:
             process = await trio.lowlevel.open_process(
-                worker_command(kind, self._endpoint, fds),
+                worker_command(kind, self._endpoint, fds, self._options.get(kind, ())),
                 pass_fds=fds,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,

@@ -47,6 +47,26 @@ from supervisor import config as c
     metavar="FOLDER",
     help="Where snapshots go, a folder for each brain; next to each store without it.",
 )
+@click.option(
+    "--revoked",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="The revoked list; brainy-serve-revoked (or revoked.json) beside the issuers file without it.",
+)
+@click.option(
+    "--trusted-proxy",
+    "proxies",
+    multiple=True,
+    metavar="CIDR",
+    help="A proxy whose X-Forwarded-For names the caller, for counting wrong keys. Repeatable.",
+)
+@click.option(
+    "--limit",
+    "limits",
+    multiple=True,
+    metavar="PRINCIPALS:calls=N,bytes=N",
+    help="Calls and bytes a second for each principal that the glob matches; unlimited without it. Repeatable.",
+)
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -56,12 +76,17 @@ def command(
     workers: tuple[str, ...],
     cleartext: tuple[str, ...],
     snapshots: Path | None,
+    revoked: Path | None,
+    proxies: tuple[str, ...],
+    limits: tuple[str, ...],
 ) -> None:
     """Serve brains over HTTP and MCP until SIGTERM. Prints `ready http://HOST:PORT` on standard error once it
     answers."""
     from supervisor.launch import launch
 
-    ctx.exit(launch(lambda: configure(listens, brains, writer, workers, cleartext, snapshots)))
+    ctx.exit(
+        launch(lambda: configure(listens, brains, writer, workers, cleartext, snapshots, revoked, proxies, limits))
+    )
 
 
 def configure(
@@ -71,6 +96,9 @@ def configure(
     workers: tuple[str, ...],
     cleartext: tuple[str, ...],
     snapshots: Path | None = None,
+    revoked: Path | None = None,
+    proxies: tuple[str, ...] = (),
+    limits: tuple[str, ...] = (),
 ) -> c.Config:
     """The configuration of these options and the environment; StartRefusal for what cannot be served."""
     from supervisor.stores import check_store
@@ -92,6 +120,9 @@ def configure(
         http_workers=worker_count(workers),
         cleartext=cleartext,
         snapshots=snapshots,
+        revoked=revoked,
+        trusted_proxies=c.parse_proxies(proxies),
+        rates=c.parse_rates(limits),
     )
 
 

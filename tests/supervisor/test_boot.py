@@ -22,10 +22,11 @@ from supervisor.boot import Supervisor
 from supervisor.cli.reach import over_socket
 from supervisor.config import Config, Listen, Origin
 from supervisor.exits import Exit, StartRefusal
+from supervisor.launch import files_of
 from supervisor.observe import Observation, Observer
 from supervisor.spawn import bind
 from supervisor.takeover import ask
-from supervisor.watch import KeyWatch, mint_first
+from supervisor.watch import mint_first
 from tests.support.gateway import no_model
 
 Scenario = Callable[[], Awaitable[None]]
@@ -50,7 +51,7 @@ def served(place: Path, scenario: Scenario, **more: Any) -> tuple[Exit, list[Obs
     codes: list[Exit] = []
 
     async def main() -> None:
-        keys = KeyWatch(config.keys_path, observer)
+        keys = files_of(config, observer)
         keys.load_first()
         supervisor = Supervisor(config, clock=clock, observer=observer, version="1", keys=keys)
         async with trio.open_nursery() as nursery:
@@ -147,7 +148,7 @@ def test_an_address_in_use_is_a_named_exit_and_nobody_was_disturbed(place: Path)
 def supervisor_of(place: Path, listens: tuple[Listen, ...]) -> Supervisor:
     observer = Observer()
     config = Config({"brain": place / "brain"}, listens, place / "keys")
-    keys = KeyWatch(config.keys_path, observer)
+    keys = files_of(config, observer)
     return Supervisor(config, clock=SystemClock(), observer=observer, version="1", keys=keys)
 
 

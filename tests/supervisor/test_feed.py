@@ -10,6 +10,7 @@ from contract import codec
 from contract.door import Effect
 from ipc.events import Event, EventReader
 from supervisor import feed as feeds
+from supervisor.credentials import Tables
 from supervisor.keys import parse_keys
 from tests.support.gateway import KEYS, OWNER, Bench, bench
 
@@ -236,7 +237,7 @@ def test_withdrawn_key_ends_the_stream_with_its_refusal(tmp_path, monkeypatch):
             async with following(it, follow=True) as follower:
                 await follower.until("caught-up")
                 table = parse_keys("\n".join(line for line in KEYS.splitlines() if not line.startswith("owner")))
-                monkeypatch.setattr(it.assembly.gateway, "_tables", lambda: table)
+                monkeypatch.setattr(it.assembly.keeper, "tables", lambda: Tables(table))
                 with trio.fail_after(feeds.LOOK_S + 2):
                     assert await follower.next() is None
             assert follower.stream.reply.refusal["name"] == "UnauthenticatedError"

@@ -10,11 +10,16 @@ import trio
 
 from engine.clock import ManualClock
 from supervisor.exits import Exit, StartRefusal
+from supervisor.keys import KeyTable, parse_keys
 from supervisor.observe import Observation, Observer
-from supervisor.watch import KeysFileUnusable, KeyWatch, load, mint_first, new_secret, read_private
+from supervisor.watch import FileWatch, KeysFileUnusable, keys_source, mint_first, new_secret, read_private
 
 SECRET = "Zt3-8kQw_51mVbXc9LrYp0"
 LINE = f"alice {SECRET} * read\n"
+
+
+def watch_of(path: Path, observer: Observer) -> FileWatch[KeyTable]:
+    return FileWatch(keys_source(path), observer)
 
 
 def write(path: Path, text: str = LINE, mode: int = 0o600) -> Path:
@@ -27,7 +32,7 @@ def write(path: Path, text: str = LINE, mode: int = 0o600) -> Path:
 def test_a_mode_that_lets_others_in_is_refused_before_reading_a_auth_06(tmp_path: Path, mode: int) -> None:
     path = write(tmp_path / "keys", "no keys file at all", mode)
     with pytest.raises(KeysFileUnusable, match=f"mode {mode:04o}"):
-        load(path, 1)
+        read_private(path)
 
 
 def test_a_symbolic_link_is_refused(tmp_path: Path) -> None:
@@ -57,19 +62,17 @@ def test_the_first_key_is_made_once_a_auth_07(tmp_path: Path) -> None:
     secret = mint_first(path, ManualClock())
     assert secret is not None
     assert path.stat().st_mode & 0o777 == 0o600
-    assert [i.principal for i in load(path, 1).by_digest.values()] == ["owner"]
+    assert [i.principal for i in parse_keys(read_private(path)).by_digest.values()] == ["owner"]
     assert mint_first(path, ManualClock(seed=1)) is None
     assert secret in path.read_text()
 
 
 def test_a_fresh_secret_is_accepted_by_its_own_law() -> None:
-    from supervisor.keys import parse_keys
-
     assert len(parse_keys(f"a {new_secret(ManualClock())} * read\n").by_digest) == 1
 
 
 def test_an_unusable_file_refuses_the_start_with_its_code(tmp_path: Path) -> None:
-    watch = KeyWatch(write(tmp_path / "keys", mode=0o644), Observer())
+    watch = watch_of(write(tmp_path / "keys", mode=0o644), Observer())
     with pytest.raises(StartRefusal, match="chmod 600") as caught:
         watch.load_first()
     assert caught.value.code is Exit.KEYS_UNUSABLE
@@ -82,7 +85,7 @@ def test_a_change_is_taken_and_a_bad_one_keeps_the_last_good_table(tmp_path: Pat
     path = write(tmp_path / "keys")
 
     async def main() -> None:
-        watch = KeyWatch(path, observer)
+        watch = watch_of(path, observer)
         watch.load_first()
         first = watch.table
         write(path, LINE + "bob b5c1f6a27d3e4908b5c1f6a27d3e4908 * read\n")
@@ -108,7 +111,7 @@ def test_an_unchanged_file_is_not_read_again(tmp_path: Path) -> None:
     path = write(tmp_path / "keys")
 
     async def main() -> None:
-        watch = KeyWatch(path, Observer())
+        watch = watch_of(path, Observer())
         watch.load_first()
         table = watch.table
         await watch.look()
@@ -118,6 +121,6 @@ def test_an_unchanged_file_is_not_read_again(tmp_path: Path) -> None:
 
 
 def test_an_absent_file_is_an_empty_table_at_start(tmp_path: Path) -> None:
-    watch = KeyWatch(tmp_path / "none", Observer())
+    watch = watch_of(tmp_path / "none", Observer())
     watch.load_first()
     assert not watch.table.by_digest
