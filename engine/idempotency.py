@@ -26,6 +26,13 @@ def _crc(principal: str, key: str, door: str, body: bytes, generation: int, at_u
     return small_crc((generation, at_us, 0, 0), f"{principal}\0{key}\0{door}\0".encode() + body + answer)
 
 
+def is_intact(
+    principal: str, key: str, door: str, body: bytes, generation: int, at_us: int, answer: bytes, crc: int
+) -> bool:
+    """Whether a kept answer is what was written."""
+    return _crc(principal, key, door, body, generation, at_us, answer) == crc
+
+
 def recall(recorder: Recorder, job: "WriteJob", now_us: int) -> tuple[Document, int] | None:
     """The answer and generation that an earlier job with this key got; None for a new key, or a forgotten one.
 

@@ -185,5 +185,5 @@ DOORS = (
     Door(name="restore", title="Restore a snapshot", summary="Replace the brain's content with a snapshot's, as a new commit; a safety snapshot is taken first.", effect=Effect.DESTROY, access=_SERVICE, params=RestoreParams, result=RestoreResult, refusals=("ConfirmationRequiredError", "SnapshotNotFoundError")),
     Door(name="warm", title="Warm a brain", summary="Load indexes and model into memory ahead of the first question.", effect=Effect.READ, access=_SERVICE, params=WarmParams, result=WarmResult, refusals=("EmbeddingModelUnavailableError",)),
     Door(name="flush", title="Flush a brain", summary="Write everything that is still in memory to the disk.", effect=Effect.WRITE, access=_SERVICE, params=FlushParams, result=FlushResult),
-    Door(name="scrub", title="Scrub a brain", summary="Read every record and check it against its checksum; nothing is changed.", effect=Effect.READ, access=_SERVICE, params=ScrubParams, result=ScrubResult, release=STEP_2),
+    Door(name="scrub", title="Scrub a brain", summary="Read every record and check it against its checksum; nothing is changed.", effect=Effect.READ, access=_SERVICE, params=ScrubParams, result=ScrubResult),
 )  # fmt: skip

@@ -1,11 +1,13 @@
-"""The operator's doors that look after a whole brain: snapshot warm flush. `restore` changes a residency and is the
+"""The operator's doors that look after a whole brain: snapshot warm flush scrub. `restore` changes a residency and is the
 pool's."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from contract.doors.operations import FlushParams, SnapshotParams, WarmParams
+import msgspec
+
+from contract.doors.operations import FlushParams, ScrubParams, SnapshotParams, WarmParams
 from contract.refusals import Refusal
 from engine.doors.registry import CallContext, Document, mechanics
 from engine.legs import model_unavailable
@@ -45,3 +47,20 @@ def flush(store: Store, params: FlushParams, call: CallContext) -> Document:
     if store.role != "writer":
         raise Refusal("BrainNotOpenForWritingError", "The brain is attached read-only.")
     return {"generation": store.flush()}
+
+
+@mechanics("scrub")
+def scrub(store: Store, params: ScrubParams, call: CallContext) -> Document:
+    """A round over everything that is kept; with `maxMs` as much of it as there is time for."""
+    monotonic = store.clock.monotonic
+    end = None if params.max_ms is None else monotonic() + params.max_ms / 1000
+    report = store.scrubber.round(
+        call.check, deep=params.deep, fresh=end is None, until=lambda: end is not None and monotonic() >= end
+    )
+    return {
+        "complete": report.ended_at is not None,
+        "checked": dict(report.checked),
+        "damaged": [msgspec.to_builtins(damage) for damage in report.damaged],
+        "damagedCount": report.damaged_count,
+        "generation": store.head,
+    }

@@ -48,6 +48,7 @@ def health(store: Store, params: HealthParams, call: CallContext) -> Document:
         "write-doors": lambda: _write_doors(store),
         "embedding-model": lambda: _embedding_model(call),
         "embedding-backfill": lambda: _backfill(store, call),
+        "scrub": lambda: _scrub(store, call),
     }
     checks = []
     for name, look in looks.items():
@@ -143,6 +144,21 @@ def _backfill(store: Store, call: CallContext) -> Check:
     if call.embedder_info is None:
         return Check("warn", f"{count} texts wait for a model.", "They are found by their words until it is there.")
     return Check("pass", f"{count} texts wait for their vector; they are found by their words meanwhile.")
+
+
+def _scrub(store: Store, call: CallContext) -> Check:
+    """What the last round found, or the running one has found so far."""
+    running, last = store.scrubber.running, store.scrubber.last
+    reports = [report for report in (running, last) if report is not None]
+    damaged = next((report for report in reports if report.damaged_count), None)
+    if damaged is not None:
+        first = damaged.damaged[0]
+        detail = f"{damaged.damaged_count} damaged; the first: {first.kind} {first.name}: {first.why}"
+        return Check("fail", detail, "Restore a snapshot; what derives from records is mended by `repair`.")
+    if last is None:
+        return Check("pass", f"The first round has read {sum(running.checked.values()) if running else 0} things.")
+    age_s = max(0, call.now_ms - (last.ended_at or 0)) // 1_000
+    return Check("pass", f"{sum(last.checked.values())} things were read and none was damaged, {age_s} s ago.")
 
 
 @mechanics("stats")

@@ -20,7 +20,6 @@ from engine import lease, manifest
 from engine.blobs import BlobFolder
 from engine.clock import Clock
 from engine.disk import TEMPORARY_PREFIX, Disk, refusal_of
-from engine.segments.file import decode
 from engine.snapshots import record
 from engine.snapshots.record import File, Snapshot
 from engine.sqlite import log
@@ -179,6 +178,8 @@ def _column(connection: apsw.Connection, sql: str) -> list[Any]:
 
 def _share_segment(disk: Disk, source: Path, target: Path) -> bool:
     """False for a file that is gone or damaged: it is derived, and the snapshot is whole without it."""
+    from engine.segments.file import decode  # the numeric library, which a supervisor starts without
+
     try:
         file = decode(memoryview(disk.map_readonly(source)))
         if file.damaged():
