@@ -114,13 +114,16 @@ class Scrubber:
             ended = self.step()
             if ended is not None:
                 if deep:
-                    with self._turn:
-                        structure(self._store, check, lambda why: ended.add(Damage("store.db", "structure", why)))
+                    self._walk(ended, check)
                 return ended
             if until():
                 report = self.running
                 assert report is not None, "a round that has not ended has its report"
                 return report
+
+    def _walk(self, report: Report, check: Callable[[], None]) -> None:
+        with self._turn:
+            structure(self._store, check, lambda why: report.add(Damage("store.db", "structure", why)))
 
     def step(self) -> Report | None:
         """Read the next rows; the report when that ended a round."""

@@ -1,5 +1,5 @@
-"""The operator's doors that look after a whole brain: snapshot warm flush scrub. `restore` changes a residency and is the
-pool's."""
+"""The operator's doors that look after a whole brain: snapshot warm flush scrub repair. `restore` changes a residency
+and is the pool's."""
 
 from __future__ import annotations
 
