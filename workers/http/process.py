@@ -19,6 +19,7 @@ from workers.http.admission import Admissions
 from workers.http.app import HttpApp
 from workers.http.front import Front
 from workers.http.head import Gate
+from workers.http.proxies import Proxies
 from workers.http.server import HttpServer
 from workers.http.table import build_router
 from workers.listen import address_of, adopt, host_of
@@ -33,7 +34,13 @@ def new_key() -> str:
     return os.urandom(16).hex()
 
 
-async def serve(endpoint: str, descriptors: Sequence[int], hosts: Sequence[str], origins: Sequence[str]) -> None:
+async def serve(
+    endpoint: str,
+    descriptors: Sequence[int],
+    hosts: Sequence[str],
+    origins: Sequence[str],
+    proxies: Proxies,
+) -> None:
     """Serve the inherited listeners until SIGTERM, a drain, or the end of the supervisor.
 
     Then stop listening and finish.
@@ -45,7 +52,7 @@ async def serve(endpoint: str, descriptors: Sequence[int], hosts: Sequence[str],
     async with connect(endpoint, hello) as link:
         front = Front(link, Admissions(link, monotonic), new_key)
         session = Session(link, new_key)
-        server = HttpServer(HttpApp(front, build_router(session), gate))
+        server = HttpServer(HttpApp(front, build_router(session), gate, proxies))
         await server.start(listeners)
         await _first(_signalled(), link.drain.wait(), link.closed.wait())
         await server.drain(LEAVE_S if link.closed.is_set() else None)
@@ -75,10 +82,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--fd", type=int, action="append", required=True, help="inherited listening socket")
     parser.add_argument("--host", action="append", default=[], help="a further host name that requests may name")
     parser.add_argument("--origin", action="append", default=[], help="a web origin whose pages may call")
+    parser.add_argument(
+        "--trusted-proxy", action="append", default=[], help="a proxy, as CIDR, whose X-Forwarded-For is believed"
+    )
     given = parser.parse_args(arguments)
     try:
+        proxies = Proxies.of(given.trusted_proxy)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(serve(given.endpoint, given.fd, given.host, given.origin))
+            runner.run(serve(given.endpoint, given.fd, given.host, given.origin, proxies))
     except ValueError as error:
         print(f"workers.http: {error}", file=sys.stderr)
         return 2
