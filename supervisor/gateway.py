@@ -7,7 +7,7 @@ at its entry and stops right before the frame of the answer is built (A-TIME-07)
 from __future__ import annotations
 
 import traceback
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,7 @@ from contract.server import EVENT_STREAM_DOORS, FILE_DOORS
 from engine.clock import Clock
 from engine.doors import ENGINE_DOORS
 from engine.doors.registry import stream_of, upload_of
+from ipc.flow import close_source
 from ipc.frames import Answer, Call, RefusalDocument, Refused
 from ipc.link import Outcome, Peer, Streamed, Upload
 from ipc.preamble import split_preamble
@@ -103,6 +104,7 @@ class Gateway:
         except Refusal as refusal:
             if refusal.name == "InternalError" and refusal.__cause__ is not None:
                 self._crashed(call, refusal.__cause__)  # a crash in the writer thread or of the disk
+            self._note_damage(call, refusal)
             return self._refused(call, refusal, started), b""
         except trio.Cancelled:
             raise
@@ -111,6 +113,7 @@ class Gateway:
             bug = Refusal("InternalError", f"{call.door} failed in a way that is a bug of this server.")
             return self._refused(call, bug, started), b""
         if isinstance(done, Streamed):
+            done.parts = self._watched(call, done.parts)
             return done
         return (
             Answer(
@@ -217,6 +220,28 @@ class Gateway:
         decoded: msgspec.Struct = await self._runner.in_thread(decode)
         return decoded
 
+    async def _watched(self, call: Call, parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        """The parts of a stream; damage that is found while they go is noted, for its reader only sees a cut."""
+        try:
+            async for part in parts:
+                yield part
+        except Refusal as refusal:
+            self._note_damage(call, refusal)
+            raise
+        finally:
+            await close_source(parts)
+
+    def _note_damage(self, call: Call, refusal: Refusal) -> None:
+        if refusal.name in DAMAGE:
+            self._observer.observe(
+                "store.damaged",
+                Level.ERROR,
+                door=call.door,
+                brain=call.brain,
+                refusal=refusal.name,
+                reason=refusal.message,
+            )
+
     def _refused(self, call: Call, refusal: Refusal, started: float) -> Refused:
         if refusal.door is None and call.door in DOORS:
             refusal.door = call.door
@@ -243,6 +268,9 @@ class Gateway:
             at=place,
         )
 
+
+DAMAGE = frozenset({"BlobCorruptError", "RecordCorruptError"})
+"""Refusals that somebody must look into: stored bytes are not what they were."""
 
 DETAILS_BYTES_MAX = 32 * 1024
 
