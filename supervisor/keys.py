@@ -11,7 +11,7 @@ import hashlib
 import hmac
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
@@ -246,12 +246,6 @@ def _line_of(text: str, secret: str) -> int:
     return next(
         number for number, line in numbered_lines(text) if len(found := fields_of(line)) > 1 and found[1] == secret
     )
-
-
-def principals(text: str) -> Iterable[Identity]:
-    """The identities of a keys file in line order, for listing; KeysFileError as `parse_keys`."""
-    parse_keys(text)
-    return [parse_line(fields) for _, line in numbered_lines(text) if (fields := fields_of(line))]
 
 
 def unauthenticated() -> Refusal:

@@ -18,9 +18,9 @@ HEAD = """# Command line
 Written by `python -m supervisor.cli.reference`; do not edit by hand.
 
 Settings come from the command line and from these variables: `BRAINY_KEY` (the key of `call`, `import`, `mcp`),
-`BRAINY_URL` (a fleet's address), `BRAINY_CONFIG_DIR` and `BRAINY_SERVE_KEYS` (where the keys are), `BRAINY_RUNTIME_DIR`
-(where the socket is), `BRAINY_POOL_BUDGET_BYTES` (memory of open brains), `BRAINY_EMBED_MODEL_DIR` (the embedding
-model),
+`BRAINY_URL` (a fleet's address), `BRAINY_CONFIG_DIR` (the folder of the next three), `BRAINY_SERVE_KEYS` (the keys
+file), `BRAINY_SERVE_ISSUERS` (the issuers file), `BRAINY_SERVE_AUDIT` (the audit log), `BRAINY_RUNTIME_DIR` (where the
+socket is), `BRAINY_POOL_BUDGET_BYTES` (memory of open brains), `BRAINY_EMBED_MODEL_DIR` (the embedding model),
 `BRAINY_MCP_LINGER_S` (how long a supervisor stays that `brainy mcp` started), `BRAINY_LOG` (`text` or `json`).
 """
 

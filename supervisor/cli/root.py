@@ -15,9 +15,13 @@ COMMANDS = {
     "serve": ("supervisor.cli.serve", "Serve brains over HTTP and MCP."),
     "mcp": ("supervisor.cli.mcp", "Serve ./brain to an MCP client over standard input and output."),
     "call": ("supervisor.cli.call", "Call a door of a brain."),
+    "export": ("supervisor.cli.exporter", "Export a brain, or a part of it."),
     "import": ("supervisor.cli.importer", "Import files and folders into a brain."),
     "health": ("supervisor.cli.health", "Say how the running supervisor is."),
-    "keys": ("supervisor.cli.keys", "Add and list the keys of the keys file."),
+    "keys": ("supervisor.cli.keys", "Add, list, rotate and remove the keys of the keys file."),
+    "issuer": ("supervisor.cli.issuer", "Make the key pair of an issuer of tokens."),
+    "token": ("supervisor.cli.token", "Mint a token with an issuer's key."),
+    "audit": ("supervisor.cli.audit", "Show key events and refused attempts."),
 }
 """Command name to its module, whose `command` it is, and its line in the help."""
 

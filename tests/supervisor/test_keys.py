@@ -17,10 +17,10 @@ from supervisor.keys import (
     bearer,
     matches,
     parse_keys,
-    principals,
     secret_bits,
     verify_static,
 )
+from supervisor.keysfile import entries_of
 
 SECRET = "Zt3-8kQw_51mVbXc9LrYp0"
 OTHER = "b5c1f6a27d3e4908b5c1f6a27d3e4908"
@@ -102,8 +102,8 @@ def test_a_minted_token_is_no_static_key() -> None:
 
 
 def test_listing_gives_no_secret() -> None:
-    listed = list(principals(f"alice {SECRET} * read\nbob {OTHER} a,b service\n"))
-    assert [identity.principal for identity in listed] == ["alice", "bob"]
+    listed = entries_of(f"alice {SECRET} * read\nbob {OTHER} a,b service\n")
+    assert [entry.identity.principal for entry in listed] == ["alice", "bob"]
     assert SECRET not in repr(listed)
 
 
