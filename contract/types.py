@@ -161,6 +161,9 @@ class Cost(Result, kw_only=True, frozen=True):
     segments: Annotated[int, Meta(description="Index segments visited.")]
     candidates: Annotated[int, Meta(description="Rows that the filter left to rank.")]
     rows_read: Annotated[int, Meta(description="Records read from the store.")]
+    phantoms: Annotated[
+        int | None, Meta(description="Hits of the index without a record, left out; `repair` builds it again.")
+    ] = None
 
 
 class BatchItem(Result, kw_only=True, frozen=True):

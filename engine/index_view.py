@@ -274,6 +274,37 @@ class IndexView:
         lacking = np.ones(len(vers), dtype=bool) if space is None else ~self.with_vector(space, vers)
         return int(np.count_nonzero(with_text & lacking))
 
+    # -- held against the records
+
+    @property
+    def content_max(self) -> int:
+        """The highest content in use up to this generation."""
+        return self._cid_max
+
+    def alive_columns(self) -> Ints:
+        """(ver, iid, cid, first generation) of every version alive, whoever may see it, ascending."""
+        vers, versions = np.flatnonzero(self._alive.mask), self._state.versions
+        return np.stack([vers, versions.iid[vers], versions.cid[vers], versions.g0[vers]], axis=1)
+
+    def cids_with_text(self) -> Ints:
+        """The contents that have words, of every generation up to this one and beyond it what is sealed, ascending."""
+        sealed = [held.segment.lo + np.flatnonzero(held.segment.lengths) for held in self._state.texts]
+        fresh = [entry.cid for entry in self._entries() if entry.terms()]
+        found = np.concatenate([*sealed, np.array(fresh, dtype=np.int64)])
+        return found[found <= self._state.entries.hi]
+
+    def space_numbers(self) -> list[int]:
+        """The vector spaces that have rows."""
+        return list(self._state.spaces)
+
+    def cids_with_vector(self, space: int) -> Ints:
+        """The contents that have a vector in a space, ascending."""
+        rows = self._state.spaces.get(space)
+        if rows is None:
+            return np.empty(0, np.int64)
+        cids = np.arange(len(rows.row_of_cid), dtype=np.int64)
+        return cids[rows.rows_of(cids) >= 0]
+
     def vector_count(self, space: int) -> int:
         """How many vectors a space has, those of every generation."""
         rows = self._state.spaces.get(space)

@@ -18,6 +18,7 @@ from contract import where
 from contract.doors.queries import FindFilters, FindParams, SimilarParams, TextTarget
 from contract.refusals import Refusal
 from contract.vector import Vector
+from engine import phantoms
 from engine.doors.registry import CallContext, Document
 from engine.fuse import MEANING_SHARE, Mix, fused, scaled
 from engine.index_view import PUBLIC, IndexView, Ints, Scope
@@ -65,10 +66,19 @@ def run_find(view: View, params: FindParams, call: CallContext) -> Document:
     legs = legs_of(view, params, call)
     index = view.index
     candidates = index.candidates(tree_of(params), scope, call.check)
-    ranking = rank(index, legs, candidates, params, call)
-    window = params.limit + params.offset
-    places = _chosen(index, ranking, params, window, call)[params.offset : window]
-    rows = rows_of(view, ranking, places, legs.words, vectors=params.include_vectors)
+    phantom_count = 0
+    while True:
+        ranking = rank(index, legs, candidates, params, call)
+        window = params.limit + params.offset
+        places = _chosen(index, ranking, params, window, call)[params.offset : window]
+        try:
+            rows = rows_of(view, ranking, places, legs.words, vectors=params.include_vectors)
+        except Refusal as refusal:
+            gone = phantoms.among(view, ranking.vers[places], refusal)
+            phantom_count += len(gone)
+            candidates = np.setdiff1d(candidates, gone)
+        else:
+            break
     pending = None
     if legs.meaning is not None:
         pending = index.pending_count(legs.meaning.space, candidates)
@@ -79,7 +89,10 @@ def run_find(view: View, params: FindParams, call: CallContext) -> Document:
         "legs": leg_reports(legs, pending),
         "cost": {"segments": index.segment_count, "candidates": len(candidates), "rowsRead": len(rows)},
     }
-    warnings = _warnings(params, legs, call)
+    warnings = list(_warnings(params, legs, call))
+    if phantom_count:
+        answer["cost"]["phantoms"] = phantom_count
+        warnings.append(f"{phantom_count} hits of the index have no record and were left out: run `repair`.")
     if warnings:
         answer["warnings"] = warnings
     return answer

@@ -187,7 +187,8 @@ def _checked(part: Part, view: View, key: list[Any]) -> Refusal | None:
 def _damage(part: Part, key: list[Any], refusal: Refusal) -> Damage:
     details = refusal.details or {}
     name = details.get("record", details.get("sha256", key[-1]))
-    return Damage(part.name, str(name), refusal.message, details.get("generation"))
+    generation = details.get("generation")
+    return Damage(part.name, str(name), refusal.message, generation if isinstance(generation, int) else None)
 
 
 def _read(store: Store) -> State:

@@ -269,6 +269,22 @@ class Store:
         """Start loading the index in the background; returns at once. From then on it keeps up with the commits."""
         self._index.warm()
 
+    def rebuild_index(self) -> None:
+        """Throw away the index with its files and make it anew from the records; reads wait for it. Refuses as a write
+        does, and then nothing is thrown away."""
+        with self.view() as view:
+            names = view.segment_names()
+
+        def forget(transaction: Transaction) -> Document:
+            transaction.forget_segments(names)
+            return {}
+
+        self._index.rebuild()
+        refusal = self.write([WriteJob(door="segments", apply=forget, principal="engine")])[0].refusal
+        if refusal is not None:
+            raise refusal
+        self.index().flush()
+
     def flush(self) -> int:
         """Write the index's newest rows to segments and fold the log into the database; the generation that is on the
         disk then. Nothing that was answered needs it: every commit was durable before."""

@@ -32,7 +32,7 @@ from engine.records import (
     Revision,
     Space,
 )
-from engine.sqlite import bulk, definitions, entities, files, log, relations
+from engine.sqlite import bulk, definitions, entities, files, log, recounting, relations
 from engine.sqlite.rows import ENTITY, VERB_NUMBERS
 from engine.sqlite.scope import LIVE, Scope
 
@@ -80,6 +80,10 @@ class View:
         """The derived indexes at the same generation; the first use in the life of a store loads them."""
         return self._context.index_view(self.generation)
 
+    def segment_names(self) -> list[str]:
+        """The names of the registered segment files, damaged rows included."""
+        return [str(row[0]) for row in self._scope.rows("SELECT name FROM seg ORDER BY name")]
+
     def segment_map(self, name: str) -> mmap.mmap:
         """The bytes of a registered segment file, mapped. Raises OSError and ValueError."""
         return self._context.segment_map(name)
@@ -105,9 +109,7 @@ class View:
 
     def entities_at(self, iids: Sequence[int]) -> dict[int, Entity]:
         """The entities of these iids that are alive at this generation."""
-        scope = self._scope
-        found = {iid: entities.by_iid(scope, iid) for iid in iids}
-        return {iid: entity for iid, entity in found.items() if entity is not None}
+        return numbered.entities_of(self._scope, iids)
 
     def versions(self, vers: Sequence[int]) -> list[Entity]:
         """The versions of these numbers, in the given order, alive or not.
@@ -116,6 +118,15 @@ class View:
         """
         scope = self._scope
         return [entities.by_version(scope, ver) for ver in vers]
+
+    def has_version(self, ver: int) -> bool:
+        """Whether a version has a row, current or closed, whole or not."""
+        sql = "SELECT 1 FROM ent WHERE ver=?1 UNION ALL SELECT 1 FROM ent_old WHERE ver=?1"
+        return self._scope.row(sql, (ver,)) is not None
+
+    def was_made(self, ver: int) -> bool:
+        """Whether some commit that is kept made this version. Walks the log: for versions that have no row."""
+        return self._scope.row(f"SELECT 1 FROM change WHERE kind={ENTITY} AND ver=? LIMIT 1", (ver,)) is not None
 
     def scan(self, after_iid: int = 0, limit: int = 256) -> list[Entity]:
         """The next entities in insertion order; continue after the last one's iid. At most `limit` rows."""
@@ -175,6 +186,10 @@ class View:
         """How many current texts still wait for their vector."""
         return entities.pending_count(self._scope)
 
+    def forgotten_contents(self) -> list[int]:
+        """Current contents that have a text and no vector, and wait for none: there should be none such."""
+        return recounting.forgotten(self._scope.connection)
+
     # -- relations
 
     def relation(self, relation_id: str) -> Relation | None:
@@ -183,9 +198,7 @@ class View:
 
     def relations_at(self, rids: Sequence[int]) -> dict[int, Relation]:
         """The relations of these rids that are alive at this generation."""
-        scope = self._scope
-        found = {rid: relations.by_rid(scope, rid) for rid in rids}
-        return {rid: relation for rid, relation in found.items() if relation is not None}
+        return numbered.relations_of(self._scope, rids)
 
     def relation_between(self, src: int, dst: int, type_: str, subtype: str | None) -> Relation | None:
         """The one relation from `src` to `dst` (iids) of this type and subtype; None matches no subtype."""
@@ -248,6 +261,10 @@ class View:
             return None
         stored: Stored | None = tables.load_definition(scope.connection, name)
         return tables.load_rows(scope.connection, stored) if stored is not None and stored.is_complete else None
+
+    def has_aggregates(self) -> bool:
+        """False in a store of format 1 that no writer has opened since."""
+        return definitions.exist(self._scope)
 
     def is_filling(self) -> bool:
         """Whether an aggregate waits to be filled, or rows of a removed one wait to be taken away."""

@@ -8,7 +8,6 @@ from msgspec import Meta
 
 from contract import types as t
 from contract.door import Access, Door, Effect
-from contract.doors.releases import STEP_2
 
 CheckStatus = Literal["pass", "warn", "fail"]
 
@@ -74,7 +73,8 @@ class RepairParams(t.WriteParams, kw_only=True, frozen=True):
     """Parameters of repair."""
 
     checks: Annotated[
-        Annotated[list[str], Meta(max_length=64)] | None, Meta(description="Only these checks of health.")
+        Annotated[list[str], Meta(max_length=64)] | None,
+        Meta(description="Only these checks: segments, index-parity, counters, aggregates, embedding-backfill."),
     ] = None
     dry_run: Annotated[bool, Meta(description="Only say what would be done.")] = True
 
@@ -180,7 +180,7 @@ DOORS = (
     Door(name="health", title="Health of a brain", summary="Check a brain: indexes, writer lease, model, storage.", effect=Effect.READ, access=_SERVICE, method="GET", params=HealthParams, result=HealthResult),
     Door(name="diagnostics", title="Diagnostics of a brain", summary="Show what a brain is made of: storage, indexes, memory, providers.", effect=Effect.READ, access=_SERVICE, method="GET", params=DiagnosticsParams, result=DiagnosticsResult),
     Door(name="stats", title="Statistics of a brain", summary="Show what a brain holds: counts, fields, sizes.", effect=Effect.READ, access=_SERVICE, method="GET", params=StatsParams, result=StatsResult),
-    Door(name="repair", title="Repair derived data", summary="Rebuild what is derived and does not agree with the records; a dry run unless told otherwise.", effect=Effect.WRITE, access=_SERVICE, params=RepairParams, result=RepairResult, release=STEP_2),
+    Door(name="repair", title="Repair derived data", summary="Rebuild what is derived and does not agree with the records; a dry run unless told otherwise.", effect=Effect.WRITE, access=_SERVICE, params=RepairParams, result=RepairResult),
     Door(name="snapshot", title="Take a snapshot", summary="Keep a complete copy of the brain as it is now, under a name.", effect=Effect.WRITE, access=_SERVICE, params=SnapshotParams, result=SnapshotResult, refusals=("SnapshotTargetNotEmptyError", "BlobCorruptError", "RecordCorruptError")),
     Door(name="restore", title="Restore a snapshot", summary="Replace the brain's content with a snapshot's, as a new commit; a safety snapshot is taken first.", effect=Effect.DESTROY, access=_SERVICE, params=RestoreParams, result=RestoreResult, refusals=("ConfirmationRequiredError", "SnapshotNotFoundError")),
     Door(name="warm", title="Warm a brain", summary="Load indexes and model into memory ahead of the first question.", effect=Effect.READ, access=_SERVICE, params=WarmParams, result=WarmResult, refusals=("EmbeddingModelUnavailableError",)),

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from contract.doors.operations import FlushParams, ScrubParams, SnapshotParams, WarmParams
+from contract.doors.operations import FlushParams, RepairParams, ScrubParams, SnapshotParams, WarmParams
 from contract.refusals import Refusal
+from engine import mending
 from engine.doors.registry import CallContext, Document, mechanics
 from engine.legs import model_unavailable
 from engine.snapshots.take import answer_of, take
@@ -64,3 +65,12 @@ def scrub(store: Store, params: ScrubParams, call: CallContext) -> Document:
         "damagedCount": report.damaged_count,
         "generation": store.head,
     }
+
+
+@mechanics("repair", writing=True)
+def repair(store: Store, params: RepairParams, call: CallContext) -> Document:
+    """What of the derived data differs from the records; made anew unless it is a dry run. For the owning writer."""
+    if store.role != "writer":
+        raise Refusal("BrainNotOpenForWritingError", "The brain is attached read-only.")
+    actions = mending.run(store, params.checks, call.check, apply=not params.dry_run)
+    return {"actions": [dict(action) for action in actions], "applied": not params.dry_run}

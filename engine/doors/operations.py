@@ -26,8 +26,6 @@ DISK_FREE_LOW_BYTES = 256 * 1024 * 1024
 FIELD_SAMPLE_ROWS_MAX = 20_000
 """Rows read for the field registry: a second of work; past them the answer says that it is a sample."""
 
-_EVERY_VISIBILITY = frozenset({"public", "internal", "system"})
-
 
 class Check(NamedTuple):
     """What one check of health saw."""
@@ -42,7 +40,7 @@ def health(store: Store, params: HealthParams, call: CallContext) -> Document:
     """The checks and the worst of them. A check that cannot be made is a failed check, never a refusal of the door."""
     looks: dict[str, Callable[[], Check]] = {
         "storage": lambda: _storage(store),
-        "index-parity": lambda: _index_parity(store),
+        "index-parity": lambda: _index_parity(store, call),
         "writer-lease": lambda: _writer_lease(store),
         "heartbeat": lambda: _heartbeat(store, call),
         "write-doors": lambda: _write_doors(store),
@@ -80,20 +78,22 @@ def _storage(store: Store) -> Check:
     return Check("pass", f"Generation {generation} reads back and fits the chain; {free} bytes are free.")
 
 
-def _index_parity(store: Store) -> Check:
-    from engine.index_view import Scope
+def _index_parity(store: Store, call: CallContext) -> Check:
+    """Every leg of the index against the records: what it has too much, and what it lacks."""
+    from engine.parity import compare
 
     with store.view() as view:
-        counted = sum(row.count for row in view.counts() if row.kind == "entity")
-        indexed = len(view.index.candidates(None, Scope(visibilities=_EVERY_VISIBILITY)))
+        findings = compare(view, call.check)
         stamp, generation = view.index.generation, view.generation
-    if counted == indexed and stamp == generation:
-        return Check("pass", f"{indexed} entities in the index and in the records, at generation {generation}.")
-    return Check(
-        "fail",
-        f"The index has {indexed} entities at generation {stamp}, the records {counted} at {generation}.",
-        "Close and open the brain: the index is made again from the records.",
-    )
+        count = len(view.index.alive_columns())
+    wrong = [finding for finding in findings if finding.differing]
+    if stamp != generation:
+        detail = f"The index stands at generation {stamp}, the records at {generation}."
+        return Check("fail", detail, "Close and open the brain: the index is made again from the records.")
+    if wrong:
+        told = "; ".join(f"{finding.leg}: {finding.told()}" for finding in wrong)
+        return Check("fail", f"The index differs from the records: {told}.", "Run `repair` with dryRun false.")
+    return Check("pass", f"{count} entities in the index and in the records, at generation {generation}.")
 
 
 def _writer_lease(store: Store) -> Check:
