@@ -109,7 +109,9 @@ class View:
 
     def entities_at(self, iids: Sequence[int]) -> dict[int, Entity]:
         """The entities of these iids that are alive at this generation."""
-        return numbered.entities_of(self._scope, iids)
+        scope = self._scope
+        found = {iid: entities.by_iid(scope, iid) for iid in iids}
+        return {iid: entity for iid, entity in found.items() if entity is not None}
 
     def versions(self, vers: Sequence[int]) -> list[Entity]:
         """The versions of these numbers, in the given order, alive or not.
@@ -198,7 +200,9 @@ class View:
 
     def relations_at(self, rids: Sequence[int]) -> dict[int, Relation]:
         """The relations of these rids that are alive at this generation."""
-        return numbered.relations_of(self._scope, rids)
+        scope = self._scope
+        found = {rid: relations.by_rid(scope, rid) for rid in rids}
+        return {rid: relation for rid, relation in found.items() if relation is not None}
 
     def relation_between(self, src: int, dst: int, type_: str, subtype: str | None) -> Relation | None:
         """The one relation from `src` to `dst` (iids) of this type and subtype; None matches no subtype."""
