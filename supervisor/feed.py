@@ -100,7 +100,8 @@ class Feeds:
         """Ends the feeds whose credential was withdrawn; also asked for at once when a table of keys changed."""
         with surviving(self._observer, "feeds.judge"):
             for feed in list(self._open):
-                feed.still_allowed()
+                if not feed.still_allowed():
+                    self._open.discard(feed)
 
 
 class Feed:
@@ -135,13 +136,15 @@ class Feed:
         self._streamed = Streamed(head, self._parts(), body=body, stall_s=STALL_S, stalled=self._stalled)
         return self._streamed
 
-    def still_allowed(self) -> None:
-        """Cuts the stream when its credential is withdrawn."""
+    def still_allowed(self) -> bool:
+        """Whether the stream goes on; it is cut when its credential is withdrawn."""
         assert self._streamed is not None, "a feed is judged once it streams"
         try:
             self._asked.judge()
         except Refusal as refusal:
             self._streamed.cut(refusal)
+            return False
+        return True
 
     def _stalled(self) -> Refusal:
         text = f"The follower took nothing for {STALL_S:g} seconds."

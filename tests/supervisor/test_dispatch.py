@@ -15,6 +15,7 @@ from supervisor.credentials import Denied, Tables, Verifier
 from supervisor.dispatch import STEPS, Ask, Grant, authorise, dispose
 from supervisor.keys import OWNER as LOCAL_OWNER
 from supervisor.keys import Identity, KeyTable, Scope, parse_keys
+from tests.support.ruling import ruling
 
 OWNER = "owner-secret-0123456789-abcdef"
 READ = "read-secret-0123456789-abcdef"
@@ -150,11 +151,6 @@ def test_an_option_of_a_later_release_is_named_and_its_absence_passes() -> None:
 
 def minted(*, scope: Scope, brain: str = "notes") -> Identity:
     return Identity("ada", (brain,), scope, minted=True)
-
-
-def ruling() -> Door:
-    """No door rules yet, so one is planted: its place in the order must hold before the first real one comes."""
-    return dataclasses.replace(DOORS["add"], name="freeze", namespace="policy", access=Access.OWNER, release="9.9.0")
 
 
 @pytest.mark.parametrize("scope", [Scope.READ, Scope.WRITE, Scope.SERVICE])
