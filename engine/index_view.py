@@ -310,11 +310,16 @@ class IndexView:
         rows = self._state.spaces.get(space)
         return 0 if rows is None else rows.count
 
-    def vector_of(self, space: int, ver: int) -> Matrix | None:
-        """The unit vector that a version is searched by in a space, the first one of its passages; None without one."""
+    def vectors_of(self, space: int, ver: int) -> Matrix | None:
+        """The unit vectors that a version is searched by in a space, one or those of its passages, a row each; None
+        without one."""
         rows = self._state.spaces.get(space)
-        row = -1 if rows is None else int(rows.rows_of(self.cids(np.array([ver])))[0])
-        return None if rows is None or row < 0 else rows.row(row)
+        cids = self.cids(np.array([ver]))
+        first = -1 if rows is None else int(rows.rows_of(cids)[0])
+        if rows is None or first < 0:
+            return None
+        run = int(rows.run_of_cid[cids[0]])
+        return np.stack([rows.row(number) for number in range(first, min(first + run, rows.count))])
 
     @property
     def segment_count(self) -> int:

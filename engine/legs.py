@@ -79,6 +79,9 @@ def given(view: View, call: CallContext, vector: bytes) -> Meaning:
     """The meaning leg for a vector of the caller's. VectorDimensionError when its width is not the brain's."""
     space, width = current_space(view, call)
     if width is not None and len(vector) != 4 * width:
+        older = [one.space for one in view.spaces() if 4 * one.dimensions == len(vector)]
+        if older:  # the brain has had another model: its vectors are searched as they are, among themselves
+            return Meaning(unit_of_bytes([vector], len(vector) // 4)[0], max(older))
         raise Refusal(
             "VectorDimensionError",
             f"vector: it has {len(vector) // 4} numbers; the vectors of this brain have {width}.",
@@ -88,15 +91,12 @@ def given(view: View, call: CallContext, vector: bytes) -> Meaning:
     return Meaning(unit_of_bytes([vector], len(vector) // 4)[0], space)
 
 
-def about(view: View, entity: Entity) -> Matrix | None:
-    """Gives the direction of what an entity is about: its vector, or the mean of its passages; None without one."""
-    stored = [passage.vector for passage in view.passages(entity.cid)]
-    if not stored:
-        vector = view.vector(entity.cid)
-        stored = [] if vector is None else [vector]
-    if not stored:
+def about(view: View, entity: Entity, space: int) -> Matrix | None:
+    """Gives the direction of what an entity is about in a space: its vector there, or the mean of its passages; None
+    without one."""
+    rows = view.index.vectors_of(space, entity.ver)
+    if rows is None:
         return None
-    rows = unit_of_bytes(stored, len(stored[0]) // 4)
     return np.asarray(rows[0] if len(rows) == 1 else unit(rows.mean(axis=0)))
 
 

@@ -267,7 +267,7 @@ def _anchor(view: View, params: SimilarParams, call: CallContext) -> tuple[Meani
     if entity is None:
         raise Refusal("EntityNotFoundError", f'There is no entity "{to}" at generation {view.generation}.')
     space = current_space(view, call)[0]
-    near = about(view, entity) if space is not None else None
+    near = about(view, entity, space) if space is not None else None
     if space is None or near is None or not view.index.with_vector(space, np.array([entity.ver])).any():
         raise Refusal(
             "SemanticLegUnavailableError",

@@ -67,7 +67,8 @@ class Content(msgspec.Struct, frozen=True, gc=False):
 
     `space` names the vector's space (`Transaction.space`) and must be given with a vector. `pending` says that the text
     waits for the model; a content with a vector is never pending. A text that is longer than the model reads at a time
-    has `passages` (two or more, in their order) in the place of a vector. Neither text nor vector: give None instead.
+    has `passages` (two or more, in their order) in the place of a vector. `given` marks a vector of the caller's own,
+    which no model's replaces. Neither text nor vector: give None instead.
     """
 
     text: str | None
@@ -75,6 +76,7 @@ class Content(msgspec.Struct, frozen=True, gc=False):
     space: int | None = None
     pending: bool = False
     passages: tuple[Passage, ...] = ()
+    given: bool = False
 
 
 class Space(msgspec.Struct, frozen=True):

@@ -16,7 +16,7 @@ from engine.aggregates.definition import Definition
 from engine.blobs import INLINE_BYTES_MAX
 from engine.disk import refusal_of
 from engine.records import KEEP, Commit, Content, CountRow, Document, Entity, Keep, Passage, Relation, SegmentRow
-from engine.sqlite import bulk, files, recounting
+from engine.sqlite import bulk, files, recounting, respacing
 from engine.sqlite.lives import Lives
 from engine.sqlite.recorder import Recorder
 from engine.sqlite.rows import ADD, REMOVE, UPDATE, encode_doc
@@ -375,6 +375,12 @@ class Transaction(View):
                     message = f"A vector of {len(vector) // 4} numbers is not of space {space}."
                     raise Refusal("VectorDimensionError", message)
         return sum(self._recorder.attach_vector(*each) for each in vectors)
+
+    def respace(self, space: int, after_cid: int, limit: int) -> tuple[int | None, int]:
+        """Let the next contents wait for a vector of this space that have one of another; see `respacing.mark`."""
+        self._recorder.settle()
+        self._recorder.touch()
+        return respacing.mark(self._scope.connection, space, after_cid, limit)
 
     def recount(self) -> None:
         """Make the counters what the current rows say."""

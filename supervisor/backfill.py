@@ -12,7 +12,7 @@ from typing import Any
 import trio
 
 from contract.refusals import Refusal
-from engine.backfill import attach_job, waiting
+from engine.backfill import attach_job, is_respaced, respace_job, waiting
 from engine.commit import WriteOutcome
 from engine.passages import Units, units_of
 from engine.records import Passage, PendingContent
@@ -55,6 +55,7 @@ class Backfill:
         self._observer = observer
         self._due: dict[str, Slot] = {}
         self._wanted = trio.Event()
+        self._looked: dict[str, int] = {}
 
     def wake(self, slot: Slot) -> None:
         """Says that this brain may have texts without a vector."""
@@ -83,6 +84,8 @@ class Backfill:
     async def _step(self, slot: Slot) -> bool:
         """One step; False when the brain is done for now: nothing waits, no model, no writer, or a failed step."""
         try:
+            if not await self._respaced(slot):
+                return True
             units = await self._look(slot)
             return units is not None and await self._attach(slot, await self._vectors(units))
         except Refusal as refusal:
@@ -92,6 +95,36 @@ class Backfill:
                 "backfill.stopped", Level.WARN, brain=slot.name, refusal=refusal.name, reason=refusal.message
             )
             return False
+
+    async def _respaced(self, slot: Slot) -> bool:
+        """Whether no vector of another model is left to be asked for anew; else one step of asking was done. True
+        without a model and without a writer: then there is nothing to ask for."""
+        model = self._embed.info
+        if model is None or not slot.serves(writing=True):
+            return True
+        slot.pins += 1
+        try:
+            store, lane = slot.open_store(), slot.lane
+
+            def look() -> bool:
+                with store.view() as view:
+                    return is_respaced(view, model)
+
+            if await trio.to_thread.run_sync(look):
+                return True
+            assert lane is not None, "a slot that serves writes has its lane"
+            outcome: WriteOutcome = (await lane.write(respace_job(self._looked.get(slot.name, 0), model), 0)).outcome
+        finally:
+            slot.unpin()
+        if outcome.refusal is not None:
+            raise outcome.refusal
+        following = (outcome.answer or {}).get("next")
+        if following is None:
+            self._looked.pop(slot.name, None)
+            self._observer.observe("model.changed", brain=slot.name, model=model.model)
+        else:
+            self._looked[slot.name] = following
+        return False
 
     async def _look(self, slot: Slot) -> Units | None:
         """What waits, cut into passages; None when nothing does. A brain is held while it is looked at only: a long

@@ -55,7 +55,7 @@ def find_similar(view: View, params: VfsFindSimilarParams, call: CallContext) ->
     path = clean_path(params.path)
     file = required_file(view, path)
     space = current_space(view, call)[0]
-    near = about(view, file) if space is not None else None
+    near = about(view, file, space) if space is not None else None
     if space is None or near is None or not view.index.with_vector(space, np.array([file.ver])).any():
         raise Refusal(
             "SemanticLegUnavailableError",

@@ -11,6 +11,7 @@ from contract.doors.operations import DiagnosticsParams, HealthParams, StatsPara
 from contract.limits import READ_CHUNK_ROWS_MAX
 from contract.refusals import Refusal
 from contract.version import VERSION
+from engine.backfill import is_respaced
 from engine.doors.registry import CallContext, Document, mechanics
 
 if TYPE_CHECKING:
@@ -139,8 +140,16 @@ def _embedding_model(call: CallContext) -> Check:
 def _backfill(store: Store, call: CallContext) -> Check:
     with store.view() as view:
         count = view.pending_count()
+        info = call.embedder_info
+        before = [] if info is None else [one.model for one in view.spaces() if one.hash != info.space_hash]
+        respaced = info is None or is_respaced(view, info)
+    if not respaced:
+        detail = f"The model changed (before: {', '.join(before)}): texts are asked for anew, {count} so far."
+        return Check("warn", detail, "Words and the vectors of before are searched meanwhile; open it for writing.")
     if count == 0:
         return Check("pass", "Every text has its vector.")
+    if before:
+        return Check("warn", f"{count} texts wait for a vector of {info.model if info else ''}: the model changed.")
     if call.embedder_info is None:
         return Check("warn", f"{count} texts wait for a model.", "They are found by their words until it is there.")
     return Check("pass", f"{count} texts wait for their vector; they are found by their words meanwhile.")
@@ -239,8 +248,16 @@ def diagnostics(store: Store, params: DiagnosticsParams, call: CallContext) -> D
     """What the brain is made of and what it holds in memory."""
     info = call.embedder_info
     with store.view() as view:
+        current = None if info is None else info.space_hash
         spaces = [
-            {"space": one.space, "model": one.model, "dimensions": one.dimensions, "hash": one.hash}
+            {
+                "space": one.space,
+                "model": one.model,
+                "dimensions": one.dimensions,
+                "hash": one.hash,
+                "vectors": view.index.vector_count(one.space),
+                "current": one.hash == current,
+            }
             for one in view.spaces()
         ]
         indexes = _index(view)

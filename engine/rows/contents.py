@@ -79,7 +79,7 @@ def content_of(txn: Transaction, call: CallContext, text: str | None, given: Vec
     A text without a vector takes the one that was embedded for this call, or waits for the backfill.
     """
     if given is not None:
-        return Content(text, unit_bytes(given), space_for_given(txn, call, len(given)))
+        return Content(text, unit_bytes(given), space_for_given(txn, call, len(given)), given=True)
     if text is None:
         return None
     vector = call.embedded.vectors.get(text)

@@ -234,7 +234,7 @@ class _Batch:
             assert content is not None
             assert content.space is not None
             self._spaces[width] = content.space
-        return Content(text, unit_bytes(vector), self._spaces[width])
+        return Content(text, unit_bytes(vector), self._spaces[width], given=True)
 
     def _merged(self, one: Checked, existing: Entity) -> bool:
         """Brings a row's fields into the record of its id; False when they were there already."""

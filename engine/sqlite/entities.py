@@ -182,13 +182,15 @@ def spaces(scope: Scope) -> list[Space]:
 
 def pending(scope: Scope, limit: int, after_cid: int) -> list[PendingContent]:
     """See `View.pending_contents`."""
-    sql = "SELECT cid,iid,src,vid,crc,text FROM content WHERE state=1 AND cid>? ORDER BY cid LIMIT ?"
+    columns = "SELECT cid,iid,src,vid,crc,text FROM content WHERE "
+    sql = f"{columns} state=1 AND cid>?1 UNION ALL {columns} state=4 AND cid>?1 ORDER BY 1 LIMIT ?2"
     return [
-        PendingContent(row[0], row[1], text_of_content(scope, row) or "") for row in scope.rows(sql, (after_cid, limit))
+        PendingContent(row[0], row[1], text_of_content(scope, (row[0], row[1], row[2], row[3], row[4], row[5])) or "")
+        for row in scope.rows(sql, (after_cid, limit))
     ]
 
 
 def pending_count(scope: Scope) -> int:
     """See `View.pending_count`."""
-    row = scope.row("SELECT count(*) FROM content WHERE state=1")
-    return 0 if row is None else int(row[0])
+    rows = [scope.row(f"SELECT count(*) FROM content WHERE state={state}") for state in (1, 4)]
+    return sum(int(row[0]) for row in rows if row is not None)

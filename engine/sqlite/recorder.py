@@ -32,6 +32,8 @@ _CLOSE_ENTITY: Final = (
 _CLOSE_RELATION: Final = (
     "INSERT INTO rel_old SELECT NULL,rid,src,dst,type,sub,g0,?1,id,vis,service,?2,doc FROM rel WHERE rid=?3"
 )
+_NOT_WAITING: Final = """UPDATE content SET state = CASE WHEN state=4 THEN 3 WHEN vid>0 THEN 2 ELSE 0 END
+    WHERE cid=? AND state IN (1,4)"""
 
 
 class Recorder(GroupRows):
@@ -99,7 +101,7 @@ class Recorder(GroupRows):
         elif content.passages:
             assert content.space is not None, "passages are given with their space"
             vid = self.add_passages(cid, content.space, content.passages)
-        state = 2 if vid else 1 if content.pending and content.text is not None else 0
+        state = (3 if content.given else 2) if vid else 1 if content.pending and content.text is not None else 0
         crc = small_crc((cid, iid, source, 0), (own or "").encode())
         self._held["content"].append((cid, iid, state, source, vid, crc, own))
         self.contents.append((cid, content.text))
@@ -128,7 +130,7 @@ class Recorder(GroupRows):
         if cid != NO_CONTENT:
             self.settle()
             self.touch()
-            self.connection.execute("UPDATE content SET state=0 WHERE cid=? AND state=1", (cid,))
+            self.connection.execute(_NOT_WAITING, (cid,))
 
     def revive_content(self, cid: int) -> None:
         """The content has a current version again: a text without a vector waits for one."""
@@ -142,14 +144,17 @@ class Recorder(GroupRows):
         self.settle()
         sql = "SELECT c.state, v.space FROM content c LEFT JOIN vec v ON v.vid=c.vid WHERE c.cid=?"
         row = self.connection.execute(sql, (cid,)).fetchone()
-        if row is None or row[0] == 0 or row[1] == space:
+        if row is None or row[0] in (0, 3) or row[1] == space:
             return False
         if isinstance(vectors, bytes):
             vid = self.add_vector(cid, space, vectors)
         else:
             vid = self.add_passages(cid, space, vectors)
         self.touch()
-        self.connection.execute("UPDATE content SET vid=?, state=2 WHERE cid=?", (vid, cid))
+        if row[0] == 4:  # the caller's vector stays the one that the entity answers
+            self.connection.execute("UPDATE content SET state=3 WHERE cid=?", (cid,))
+        else:
+            self.connection.execute("UPDATE content SET vid=?, state=2 WHERE cid=?", (vid, cid))
         return True
 
     # -- relations

@@ -45,6 +45,8 @@ ADDED: Final[tuple[str, ...]] = (
     f"CREATE INDEX IF NOT EXISTS ent_blob ON ent({BLOB_OF_FILE}) WHERE {IS_FILE}",
     f"CREATE INDEX IF NOT EXISTS ent_old_blob ON ent_old({BLOB_OF_FILE}) WHERE {IS_FILE}",
     *tables.DDL,
+    # texts with a vector of the caller's that wait for the model's beside it
+    "CREATE INDEX IF NOT EXISTS content_again ON content(cid) WHERE state = 4",
     # blobs that no file has, and since when (us): an import may bring a content before the file that has it
     "CREATE TABLE IF NOT EXISTS orphan(hash BLOB PRIMARY KEY, at_us INTEGER NOT NULL) WITHOUT ROWID",
     # where in its content's text a vector belongs, of texts that have several: code points, half-open
@@ -69,7 +71,7 @@ DDL: Final[tuple[str, ...]] = (
     "CREATE INDEX ent_old_iid ON ent_old(iid, g0)",
     "CREATE INDEX ent_old_id ON ent_old(id, g0)",
     "CREATE INDEX ent_old_g1 ON ent_old(g1)",
-    # state: 0 nothing to wait for, 1 waits for its vector, 2 has it; src: 0 no text, 1 doc.data is the text, 2 own text
+    # state: see respacing.py; src: 0 no text, 1 doc.data is the text, 2 own text
     """CREATE TABLE content(cid INTEGER PRIMARY KEY, iid INTEGER NOT NULL, state INTEGER NOT NULL, src INTEGER NOT NULL,
         vid INTEGER NOT NULL, crc INTEGER NOT NULL, text TEXT)""",
     "CREATE INDEX content_pending ON content(cid) WHERE state = 1",
