@@ -141,19 +141,23 @@ class Transaction(View):
         assert doc["id"] == entity.id, "an entity keeps its id"
         cid = entity.cid
         if content is not KEEP:
-            recorder.drop_content(cid)
+            recorder.drop_contents([cid])
             cid = recorder.add_content(entity.iid, content, doc)
         return recorder.replace_entity(entity, cid, doc)
 
     def remove_entity(self, entity: Entity) -> int:
         """End the entity and every relation that touches it; how many relations went. Paths are the caller's."""
-        touching = self.edges([entity.iid], "both")
-        for edge in touching:
-            relation = self.relation(edge.id)
-            assert relation is not None, edge.id
-            self._recorder.remove_relation(relation)
-        self._recorder.drop_content(entity.cid)
-        self._recorder.remove_entity(entity)
+        return self.remove_entities([entity])
+
+    def remove_entities(self, entities: Sequence[Entity]) -> int:
+        """`remove_entity` for many different ones, by a few statements; how many relations went."""
+        touching = [edge.rid for edge in self.edges([entity.iid for entity in entities], "both")]
+        if touching:
+            relations = self.relations_at(touching)
+            assert len(relations) == len(touching), "every edge is a relation"
+            self._recorder.remove_relations(list(relations.values()))
+        self._recorder.drop_contents(entity.cid for entity in entities)
+        self._recorder.remove_entities(entities)
         return len(touching)
 
     # -- relations
@@ -190,12 +194,16 @@ class Transaction(View):
         if other is not None and other.rid != relation.rid:
             message = f"Another relation ({other.id}) of type {doc['type']!r} joins the same two entities."
             raise Refusal("ValidationError", message, cure="Change that one, or use another subtype.")
-        self._recorder.close_relation(relation)
+        self._recorder.close_relations([relation])
         return self._recorder.add_relation(relation.rid, relation.src, relation.dst, doc, UPDATE)
 
     def remove_relation(self, relation: Relation) -> None:
         """End the relation."""
-        self._recorder.remove_relation(relation)
+        self._recorder.remove_relations([relation])
+
+    def remove_relations(self, relations: Sequence[Relation]) -> None:
+        """`remove_relation` for many different ones, by a few statements."""
+        self._recorder.remove_relations(relations)
 
     # -- the past brought back
 
@@ -209,27 +217,25 @@ class Transaction(View):
         self._recorder.settle_log()
         return Lives(self._scope)
 
-    def restore_entity(self, past: Entity, now: Entity | None, doc: Document) -> Entity:
-        """Give an entity a new version with the content of an old one, `past`; `now` is its current one, if any.
+    def restore_entities(self, items: Sequence[tuple[Entity, Entity | None, Document]]) -> None:
+        """Give entities new versions with the contents of old ones: (old, the current one if any, new document).
 
-        Its iid stays, a removed entity's too: edges and insertion order hold, and no vector is made anew.
+        Their iids stay, those of removed entities too: edges and insertion order hold, and no vector is made anew.
         """
         recorder = self._recorder
-        if now is None:
-            entity = recorder.add_entity(past.iid, past.cid, doc, ADD)
-        else:
-            if now.cid != past.cid:
-                recorder.drop_content(now.cid)
-            entity = recorder.replace_entity(now, past.cid, doc)
-        recorder.revive_content(past.cid)
-        return entity
+        recorder.drop_contents(now.cid for past, now, _ in items if now is not None and now.cid != past.cid)
+        recorder.close_entities([now for _, now, _ in items if now is not None])
+        for past, now, doc in items:
+            recorder.add_entity(past.iid, past.cid, doc, ADD if now is None else UPDATE)
+        recorder.revive_contents(past.cid for past, _, _ in items)
 
-    def restore_relation(self, past: Relation, now: Relation | None, doc: Document) -> Relation:
-        """Give a relation a new version under its old rid; `now` is its current one, if any. The caller sees to it
-        that no other relation has its ends, type and subtype."""
-        if now is not None:
-            self._recorder.close_relation(now)
-        return self._recorder.add_relation(past.rid, past.src, past.dst, doc, ADD if now is None else UPDATE)
+    def restore_relations(self, items: Sequence[tuple[Relation, Relation | None, Document]]) -> None:
+        """Give relations new versions under their old rids: (old, the current one if any, new document). The caller
+        sees to it that no other relations have their ends, types and subtypes."""
+        recorder = self._recorder
+        recorder.close_relations([now for _, now, _ in items if now is not None])
+        for past, now, doc in items:
+            recorder.add_relation(past.rid, past.src, past.dst, doc, ADD if now is None else UPDATE)
 
     # -- files
 
@@ -275,7 +281,7 @@ class Transaction(View):
         """Forget a blob that no file of now or of the kept past has had for `grace_s`, and let its file's age begin;
         its size in bytes. Makes no generation.
 
-        None, and nothing is done, for one that is needed or unknown. Makes no generation.
+        None for one that is needed, or unknown, or not out of use for so long: then that time begins now at the latest.
         """
         size = self.blob_size(digest)
         if size is None or files.is_referenced(self._scope, digest):

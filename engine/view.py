@@ -32,7 +32,7 @@ from engine.records import (
     Revision,
     Space,
 )
-from engine.sqlite import bulk, definitions, entities, files, log, recounting, relations
+from engine.sqlite import bulk, definitions, entities, files, log, numbered, recounting, relations
 from engine.sqlite.rows import ENTITY, VERB_NUMBERS
 from engine.sqlite.scope import LIVE, Scope
 
@@ -109,17 +109,14 @@ class View:
 
     def entities_at(self, iids: Sequence[int]) -> dict[int, Entity]:
         """The entities of these iids that are alive at this generation."""
-        scope = self._scope
-        found = {iid: entities.by_iid(scope, iid) for iid in iids}
-        return {iid: entity for iid, entity in found.items() if entity is not None}
+        return numbered.entities_of(self._scope, iids)
 
     def versions(self, vers: Sequence[int]) -> list[Entity]:
         """The versions of these numbers, in the given order, alive or not.
 
         For numbers that an index gave: one without a row is `RecordCorruptError`, never a shorter list.
         """
-        scope = self._scope
-        return [entities.by_version(scope, ver) for ver in vers]
+        return numbered.versions(self._scope, vers)
 
     def has_version(self, ver: int) -> bool:
         """Whether a version has a row, current or closed, whole or not."""
@@ -140,7 +137,7 @@ class View:
 
     def last_revisions(self, ids: Sequence[str]) -> dict[str, int]:
         """`last_revision` of many ids that no entity has now; those that history does not know are absent."""
-        return bulk.last_revisions(self._scope, ids)
+        return numbered.last_revisions(self._scope, ids, of="entity")
 
     def entities_by_id(self, after: str = "", limit: int = 256) -> list[Entity]:
         """The next entities in id order (bytes); continue after the last one's id. At most `limit` rows."""
@@ -200,9 +197,7 @@ class View:
 
     def relations_at(self, rids: Sequence[int]) -> dict[int, Relation]:
         """The relations of these rids that are alive at this generation."""
-        scope = self._scope
-        found = {rid: relations.by_rid(scope, rid) for rid in rids}
-        return {rid: relation for rid, relation in found.items() if relation is not None}
+        return numbered.relations_of(self._scope, rids)
 
     def relation_between(self, src: int, dst: int, type_: str, subtype: str | None) -> Relation | None:
         """The one relation from `src` to `dst` (iids) of this type and subtype; None matches no subtype."""

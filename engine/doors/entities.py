@@ -17,18 +17,18 @@ from contract.doors.entities import (
     UpdateManyParams,
     UpdateParams,
 )
-from contract.limits import REMOVE_MATCHES_MAX
+from contract.limits import READ_CHUNK_ROWS_MAX, REMOVE_MATCHES_MAX
 from contract.refusals import Refusal
 from contract.vector import Vector
 from engine.doors.registry import CallContext, Document, Lane, reads, writes
 from engine.records import Entity
-from engine.rows.batches import each, written
+from engine.rows.batches import chunks, each, written
 from engine.rows.entities import (
     Prepared,
     add_receipt,
     change_entity,
     prepare_add,
-    remove_entity,
+    refuse_removing_vfs_row,
     remove_one,
     required,
     texts_of_change,
@@ -137,7 +137,10 @@ def remove_many(txn: Transaction, params: RemoveManyParams, call: CallContext) -
             places.setdefault(entity_id, place)
         found = txn.entities(list(places))
         missing = [entity_id for entity_id in places if entity_id not in found]
-        return {**_removed(txn, [(places[entity_id], found[entity_id]) for entity_id in found]), "missing": missing}
+        return {
+            **_removed(txn, [(places[entity_id], found[entity_id]) for entity_id in found], call),
+            "missing": missing,
+        }
     if params.type is None and not params.where:
         raise Refusal("RemoveUnboundedError", "removeMany was called without `ids`, `type` or `where`.")
     chosen = selected(txn, selection(params.type, params.where), call)
@@ -149,21 +152,23 @@ def remove_many(txn: Transaction, params: RemoveManyParams, call: CallContext) -
             cure=f"Give `limit` {REMOVE_MATCHES_MAX} and repeat the call until `remaining` is 0.",
             details={"matches": count, "max": REMOVE_MATCHES_MAX},
         )
-    answer = {**_removed(txn, list(enumerate(chosen.entities(count)))), "missing": []}
+    answer = {**_removed(txn, list(enumerate(chosen.entities(count))), call), "missing": []}
     return answer if params.limit is None else answer | {"remaining": len(chosen) - count}
 
 
-def _removed(txn: Transaction, entities: list[tuple[int, Entity]]) -> Document:
+def _removed(txn: Transaction, entities: list[tuple[int, Entity]], call: CallContext) -> Document:
     """Removes these, each at its place in the request, and says so item by item."""
-    edges = 0
 
     def take(_: int, placed: tuple[int, Entity]) -> Document:
-        nonlocal edges
         place, entity = placed
-        edges += remove_entity(txn, entity)
+        refuse_removing_vfs_row(entity)
         return {"index": place, "id": entity.id, "_rev": entity.doc.get("_rev", 1)}
 
     receipts = each(entities, take)
+    edges = 0
+    for chunk in chunks(entities, READ_CHUNK_ROWS_MAX):
+        call.check()
+        edges += txn.remove_entities([entity for _, entity in chunk])
     return {**written(txn, receipts), "relationsRemoved": edges}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from contract.limits import BATCH_FAULTS_MAX
@@ -37,6 +37,12 @@ def written(txn: Transaction, receipts: list[Document]) -> Document:
     for receipt in receipts:
         receipt.pop("changed", None)
     return {"successful": receipts, "failed": [], **({} if txn.changed else {"changed": False})}
+
+
+def chunks(items: Sequence[_Item], size: int) -> Iterator[Sequence[_Item]]:
+    """The items in pieces of at most `size`, in their order."""
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
 
 
 def _whole(faults: list[tuple[int, Refusal]]) -> Refusal:

@@ -17,19 +17,17 @@ def clear_all(txn: Transaction, call: CallContext) -> Document:
     edges = entities = files = 0
     while relations := txn.scan_relations(limit=READ_CHUNK_ROWS_MAX):
         call.check()
-        for relation in relations:
-            txn.remove_relation(relation)
-            edges += relation.doc.get("subtype") != CONTAINS_SUBTYPE
+        txn.remove_relations(relations)
+        edges += sum(relation.doc.get("subtype") != CONTAINS_SUBTYPE for relation in relations)
     while paths := [*_root(txn), *txn.paths_under("/", limit=READ_CHUNK_ROWS_MAX)]:
         call.check()
         for path, _ in paths:
             txn.drop_path(path)
     while rows := txn.scan(limit=READ_CHUNK_ROWS_MAX):
         call.check()
-        for entity in rows:
-            txn.remove_entity(entity)
-            files += entity.doc.get("subtype") == FILE_SUBTYPE
-            entities += not is_vfs_row(entity.doc)
+        txn.remove_entities(rows)
+        files += sum(entity.doc.get("subtype") == FILE_SUBTYPE for entity in rows)
+        entities += sum(not is_vfs_row(entity.doc) for entity in rows)
     return {"entities": entities, "relations": edges, "files": files}
 
 

@@ -223,10 +223,10 @@ def remove_one(txn: Transaction, entity_id: str, if_rev: int | None) -> Document
     if entity is None:
         return {"removed": False, "relationsRemoved": 0}
     check_revision(entity.doc, if_rev)
-    return {"removed": True, "relationsRemoved": remove_entity(txn, entity)}
+    refuse_removing_vfs_row(entity)
+    return {"removed": True, "relationsRemoved": txn.remove_entity(entity)}
 
 
-def remove_entity(txn: Transaction, entity: Entity) -> int:
-    """Removes one entity with the relations that touch it; how many went. Rows of the file tree are refused."""
+def refuse_removing_vfs_row(entity: Entity) -> None:
+    """Refuses to remove a row of the file tree by itself."""
     refuse_vfs_row(entity.doc, "Remove a file with `vfs.unlink`, a directory with `vfs.rmdir`.")
-    return txn.remove_entity(entity)

@@ -67,16 +67,6 @@ def entities_of_ids(scope: Scope, ids: Sequence[str]) -> dict[str, Entity]:
     return {entity_id: found[entity_id] for entity_id in unique if entity_id in found}
 
 
-def last_revisions(scope: Scope, ids: Sequence[str]) -> dict[str, int]:
-    """The newest `_rev` that history keeps of each of these ids which have no current row; unknown ones are absent."""
-    found: dict[str, int] = {}
-    for chunk, marks in _chunks(list(dict.fromkeys(ids))):
-        sql = "SELECT DISTINCT id FROM ent_old WHERE id IN " + marks
-        for (entity_id,) in scope.rows(sql, chunk):
-            found[entity_id] = entities.last_revision(scope, entity_id)
-    return found
-
-
 def entities_by_id(scope: Scope, after: str, limit: int) -> list[Entity]:
     """The next entities in id order."""
     if scope.live:

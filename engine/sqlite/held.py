@@ -185,6 +185,8 @@ class GroupRows:
 
     def settle(self) -> None:
         """Write the rows that are held, so that they can be read."""
+        if not any(self._held.values()):
+            return
         if any(len(rows) > self._mark.held[name] for name, rows in self._held.items()):
             self.touch()
         for name, rows in self._held.items():

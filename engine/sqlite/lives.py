@@ -1,10 +1,10 @@
 """Reads of how records came to be what they are: which generations touched them. Nothing is decided here."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from engine.records import FOREVER, Entity, Relation
-from engine.sqlite import entities, files, log, relations
-from engine.sqlite.rows import ENTITY, PATH, RELATION, VERB_NUMBERS, relation_of
+from engine.sqlite import entities, files, log, numbered, relations
+from engine.sqlite.rows import ENTITY, PATH, RELATION, relation_of
 from engine.sqlite.scope import Scope
 
 KINDS = (ENTITY, RELATION, PATH)
@@ -44,6 +44,14 @@ class Lives:
         """The generations above `after` that changed an entity, ascending."""
         return self._steps("ent", "iid", iid, after)
 
+    def entities(self, iids: Sequence[int], at: int) -> dict[int, Entity]:
+        """`entity` of many; those that were not there are absent."""
+        return numbered.entities_of(Scope(self._scope.connection, at, False), iids)
+
+    def entity_steps_of(self, iids: Sequence[int], after: int) -> dict[int, list[int]]:
+        """`entity_steps` of many."""
+        return numbered.steps_of(self._scope, "entity", iids, after)
+
     # -- relations
 
     def relation(self, rid: int, at: int | None = None) -> Relation | None:
@@ -60,20 +68,26 @@ class Lives:
         """The generations above `after` that changed a relation, ascending."""
         return self._steps("rel", "rid", rid, after)
 
-    def relation_revision(self, relation_id: str) -> int:
-        """The `_rev` of the newest version of this relation id, removed ones too; 0 when there is none."""
-        row = self._scope.row(relations.CURRENT + "WHERE id=?", (relation_id,)) or self._scope.row(
-            relations.CLOSED + "WHERE id=? ORDER BY g0 DESC, rvid DESC LIMIT 1", (relation_id,)
-        )
-        return 0 if row is None else int(relation_of(row).doc.get("_rev", 1))
+    def relations(self, rids: Sequence[int], at: int | None = None) -> dict[int, Relation]:
+        """`relation` of many; those that were or are not there are absent."""
+        scope = self._scope if at is None else Scope(self._scope.connection, at, False)
+        return numbered.relations_of(scope, rids)
 
-    def twin(self, relation: Relation) -> Relation | None:
-        """Another current relation between the same ends with the same type and subtype."""
-        where = "WHERE src=? AND type=? AND dst=? AND sub IS ? AND rid<>?"
-        number = VERB_NUMBERS[relation.doc["type"]]
-        values = (relation.src, number, relation.dst, relation.doc.get("subtype"), relation.rid)
-        row = self._scope.row(relations.CURRENT + where, values)
-        return None if row is None else relation_of(row)
+    def relation_steps_of(self, rids: Sequence[int], after: int) -> dict[int, list[int]]:
+        """`relation_steps` of many."""
+        return numbered.steps_of(self._scope, "relation", rids, after)
+
+    def last_relation_revisions(self, ids: Sequence[str]) -> dict[str, int]:
+        """The newest `_rev` that history keeps of each of these ids which no relation has now; others are absent."""
+        return numbered.last_revisions(self._scope, ids, of="relation")
+
+    def twin(self, rids: Sequence[int]) -> tuple[Relation, Relation] | None:
+        """One of these current relations, and another with the same ends, type and subtype; None when each is alone."""
+        pair = next(iter(numbered.twins(self._scope, rids)), None)
+        if pair is None:
+            return None
+        found = numbered.relations_of(self._scope, pair)
+        return found[pair[0]], found[pair[1]]
 
     # -- paths
 

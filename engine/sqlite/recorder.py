@@ -1,12 +1,13 @@
 """The write statements of a job: entities, contents, relations, paths and definitions, and their closed past."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from engine.records import FOREVER, NO_CONTENT, Content, Document, Entity, Passage, Relation
 from engine.sqlite import definitions
 from engine.sqlite.files import path_crc
 from engine.sqlite.held import GroupRows
+from engine.sqlite.numbered import listed
 from engine.sqlite.rows import (
     ADD,
     DEFINITION,
@@ -26,14 +27,16 @@ from engine.sqlite.rows import (
 )
 from engine.sqlite.scope import LIVE, Scope
 
-_CLOSE_ENTITY: Final = (
-    "INSERT INTO ent_old SELECT ver,iid,cid,g0,?1,id,type,sub,vis,service,?2,doc FROM ent WHERE iid=?3"
-)
-_CLOSE_RELATION: Final = (
-    "INSERT INTO rel_old SELECT NULL,rid,src,dst,type,sub,g0,?1,id,vis,service,?2,doc FROM rel WHERE rid=?3"
-)
+# Rows are closed by reading and inserting them, not by INSERT ... SELECT: that makes SQLite open a statement journal,
+# and giving one back costs a walk over all pages the savepoint holds (0.6 ms a row in a job of 20,000).
+_CURRENT_ENTITY: Final = "SELECT ver,iid,cid,g0,id,type,sub,vis,service,crc,doc FROM ent WHERE iid"
+_CURRENT_RELATION: Final = "SELECT rid,src,dst,type,sub,g0,id,vis,service,crc,doc FROM rel WHERE rid"
+_CLOSE_ENTITY: Final = "INSERT INTO ent_old VALUES(?,?,?,?,?,?,?,?,?,?,?,?)"
+_CLOSE_RELATION: Final = "INSERT INTO rel_old VALUES(NULL,?,?,?,?,?,?,?,?,?,?,?,?)"
+_ONE: Final = "=?"
 _NOT_WAITING: Final = """UPDATE content SET state = CASE WHEN state=4 THEN 3 WHEN vid>0 THEN 2 ELSE 0 END
     WHERE cid=? AND state IN (1,4)"""
+_LISTED: Final = " IN (SELECT value FROM json_each(?))"
 
 
 class Recorder(GroupRows):
@@ -59,30 +62,45 @@ class Recorder(GroupRows):
         self.aggregates.note(iid, None, doc)
         return Entity(iid, ver, cid, generation, FOREVER, identity, doc)
 
-    def close_entity(self, entity: Entity) -> None:
-        """Move the current row of an entity to the past."""
-        self.settle()
-        self.touch()
-        sql = "SELECT ver,crc,type,sub,vis,service FROM ent WHERE iid=?"
-        row = self.connection.execute(sql, (entity.iid,)).fetchone()
-        assert row is not None, f"entity {entity.id!r} is not current"
-        assert row[0] == entity.ver, f"entity {entity.id!r} was read before a later change"
-        ver, crc, *traits = row
-        self.connection.execute(_CLOSE_ENTITY, (self.generation, old_crc(crc, self.generation), entity.iid))
-        self.connection.execute("DELETE FROM ent WHERE iid=?", (entity.iid,))
-        self._count(ENTITY, tuple(traits), -1)
-        self.deaths.append((ver, self.generation))
-        self.aggregates.note(entity.iid, entity.doc, None)
+    def close_entities(self, entities: Sequence[Entity]) -> None:
+        """Move the current rows of entities to the past."""
+        generation = self.generation
+        held: dict[int, tuple[Any, ...]] = {}
+        for row in self._current(_CURRENT_ENTITY, [entity.iid for entity in entities]):
+            held[row[1]] = row
+        rows: list[tuple[Any, ...]] = []
+        for entity in entities:
+            assert entity.iid in held, f"entity {entity.id!r} is not current"
+            ver, iid, cid, g0, identity, type_, sub, visibility, service, crc, doc = held.pop(entity.iid)
+            assert ver == entity.ver, f"entity {entity.id!r} was read before a later change"
+            closed = old_crc(crc, generation)
+            rows.append((ver, iid, cid, g0, generation, identity, type_, sub, visibility, service, closed, doc))
+            self._count(ENTITY, (type_, sub, visibility, service), -1)
+            self.deaths.append((ver, generation))
+        self.connection.executemany(_CLOSE_ENTITY, rows)
+        self.connection.executemany("DELETE FROM ent WHERE iid=?", [(row[1],) for row in rows])
+        for entity in entities:
+            self.aggregates.note(entity.iid, entity.doc, None)
 
     def replace_entity(self, entity: Entity, cid: int, doc: Document) -> Entity:
         """Close the current version and add the next."""
-        self.close_entity(entity)
+        self.close_entities([entity])
         return self.add_entity(entity.iid, cid, doc, UPDATE)
 
-    def remove_entity(self, entity: Entity) -> None:
-        """Close the current version for good."""
-        self.close_entity(entity)
-        self._changes.append((ENTITY, REMOVE, entity.iid, entity.ver, removal_digest(entity.iid, entity.ver)))
+    def remove_entities(self, entities: Sequence[Entity]) -> None:
+        """Close the current versions for good."""
+        self.close_entities(entities)
+        self._changes.extend(
+            (ENTITY, REMOVE, entity.iid, entity.ver, removal_digest(entity.iid, entity.ver)) for entity in entities
+        )
+
+    def _current(self, sql: str, numbers: Sequence[int]) -> list[tuple[Any, ...]]:
+        """The current rows of these numbers, before they are closed."""
+        self.settle()
+        self.touch()
+        if len(numbers) == 1:
+            return list(self.connection.execute(sql + _ONE, (numbers[0],)))
+        return list(self.connection.execute(sql + _LISTED, (listed(numbers),)))
 
     # -- contents
 
@@ -125,19 +143,20 @@ class Recorder(GroupRows):
             self.connection.execute("INSERT INTO passage VALUES(?,?,?,?)", (vid, passage.start, passage.end, crc))
         return first
 
-    def drop_content(self, cid: int) -> None:
-        """The content has no current version any more: nothing waits for its vector."""
-        if cid != NO_CONTENT:
-            self.settle()
-            self.touch()
-            self.connection.execute(_NOT_WAITING, (cid,))
+    def drop_contents(self, cids: Iterable[int]) -> None:
+        """These contents have no current version any more: nothing waits for their vectors."""
+        self._each(_NOT_WAITING, cids)
 
-    def revive_content(self, cid: int) -> None:
-        """The content has a current version again: a text without a vector waits for one."""
-        if cid != NO_CONTENT:
+    def revive_contents(self, cids: Iterable[int]) -> None:
+        """These contents have a current version again: a text without a vector waits for one."""
+        self._each("UPDATE content SET state=1 WHERE cid=? AND state=0 AND vid=0 AND src>0", cids)
+
+    def _each(self, sql: str, cids: Iterable[int]) -> None:
+        known = [(cid,) for cid in cids if cid != NO_CONTENT]
+        if known:
             self.settle()
             self.touch()
-            self.connection.execute("UPDATE content SET state=1 WHERE cid=? AND state=0 AND vid=0 AND src>0", (cid,))
+            self.connection.executemany(sql, known)
 
     def attach_vector(self, cid: int, space: int, vectors: bytes | Sequence[Passage]) -> bool:
         """Give a content its vector or its passages of a space; False when it has one, or waits for none."""
@@ -175,22 +194,29 @@ class Recorder(GroupRows):
         self._count(RELATION, traits, 1)
         return Relation(rid, src, dst, generation, FOREVER, identity, doc)
 
-    def close_relation(self, relation: Relation) -> None:
-        """Move the current row of a relation to the past."""
-        self.settle()
-        self.touch()
-        sql = "SELECT g0,crc,type,sub,vis,service FROM rel WHERE rid=?"
-        row = self.connection.execute(sql, (relation.rid,)).fetchone()
-        assert row is not None, f"relation {relation.id!r} is not current"
-        assert row[0] == relation.g0, f"relation {relation.id!r} was read before a later change"
-        self.connection.execute(_CLOSE_RELATION, (self.generation, old_crc(row[1], self.generation), relation.rid))
-        self.connection.execute("DELETE FROM rel WHERE rid=?", (relation.rid,))
-        self._count(RELATION, row[2:], -1)
+    def close_relations(self, relations: Sequence[Relation]) -> None:
+        """Move the current rows of relations to the past."""
+        generation = self.generation
+        held: dict[int, tuple[Any, ...]] = {}
+        for row in self._current(_CURRENT_RELATION, [relation.rid for relation in relations]):
+            held[row[0]] = row
+        rows: list[tuple[Any, ...]] = []
+        for relation in relations:
+            assert relation.rid in held, f"relation {relation.id!r} is not current"
+            rid, src, dst, type_, sub, g0, identity, visibility, service, crc, doc = held.pop(relation.rid)
+            assert g0 == relation.g0, f"relation {relation.id!r} was read before a later change"
+            closed = old_crc(crc, generation)
+            rows.append((rid, src, dst, type_, sub, g0, generation, identity, visibility, service, closed, doc))
+            self._count(RELATION, (type_, sub, visibility, service), -1)
+        self.connection.executemany(_CLOSE_RELATION, rows)
+        self.connection.executemany("DELETE FROM rel WHERE rid=?", [(row[0],) for row in rows])
 
-    def remove_relation(self, relation: Relation) -> None:
-        """Close the current version for good."""
-        self.close_relation(relation)
-        self._changes.append((RELATION, REMOVE, relation.rid, 0, removal_digest(relation.rid, 0)))
+    def remove_relations(self, relations: Sequence[Relation]) -> None:
+        """Close the current versions for good."""
+        self.close_relations(relations)
+        self._changes.extend(
+            (RELATION, REMOVE, relation.rid, 0, removal_digest(relation.rid, 0)) for relation in relations
+        )
 
     # -- paths
 

@@ -6,12 +6,15 @@ on upward. Definitions (aggregates, schema rules) are not records and stay as th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 from contract.doors.time import UndoParams
+from contract.limits import READ_CHUNK_ROWS_MAX
 from contract.refusals import Refusal
 from engine.doors.registry import CallContext, Document
 from engine.records import Entity, Relation
+from engine.rows.batches import chunks
 from engine.rows.documents import ENTITY_KEYS, RELATION_KEYS, ordered
 from engine.rows.guards import CONTAINS_SUBTYPE, FILE_SUBTYPE, is_vfs_row
 from engine.undo.conflicts import conflict
@@ -19,6 +22,8 @@ from engine.undo.plan import Plan, plan_undo
 
 if TYPE_CHECKING:
     from engine.transaction import Transaction
+
+_Record = TypeVar("_Record")
 
 
 def undo_commits(txn: Transaction, params: UndoParams, call: CallContext) -> Document:
@@ -28,7 +33,7 @@ def undo_commits(txn: Transaction, params: UndoParams, call: CallContext) -> Doc
     """
     generations = _generations(txn, params)
     plan = plan_undo(txn, generations, call.check)
-    undone = _carry_out(txn, plan)
+    undone = _carry_out(txn, plan, call.check)
     if not txn.changed:
         return {"undone": undone, "changed": False}
     named = {"generation": params.generation, "since": params.since, "principal": params.principal}
@@ -62,24 +67,25 @@ def _generations(txn: Transaction, params: UndoParams) -> list[int]:
     return lives.generations_of(params.principal, oldest)
 
 
-def _carry_out(txn: Transaction, plan: Plan) -> Document:
+def _carry_out(txn: Transaction, plan: Plan, check: Callable[[], None]) -> Document:
     """Writes the plan: what goes first, so that ids and paths are free for what comes back."""
     entities = [*plan.entity_ends.values(), *(past for past, _ in plan.entity_past.values())]
     edges = [*plan.relation_ends.values(), *(past for past, _ in plan.relation_past.values())]
     for (path, _), is_back in plan.places.items():
         if not is_back:
             txn.drop_path(path)
-    for relation in plan.relation_ends.values():
-        txn.remove_relation(relation)
-    for entity in plan.entity_ends.values():
-        txn.remove_entity(entity)
-    for past, now in plan.entity_past.values():
-        _restore_entity(txn, past, now)
-    for before, current in plan.relation_past.values():
-        _restore_relation(txn, before, current)
-    for before, _ in plan.relation_past.values():
-        twin = txn.lives().twin(before)
-        if twin is not None:
+    for gone in _steps(list(plan.relation_ends.values()), check):
+        txn.remove_relations(gone)
+    for ended in _steps(list(plan.entity_ends.values()), check):
+        txn.remove_entities(ended)
+    for back in _steps(list(plan.entity_past.values()), check):
+        _restore_entities(txn, back)
+    for joined in _steps(list(plan.relation_past.values()), check):
+        _restore_relations(txn, joined)
+    for rids in _steps(list(plan.relation_past), check):
+        twins = txn.lives().twin(rids)
+        if twins is not None:
+            before, twin = twins
             raise conflict(txn, "relation", twin.id, twin.g0, f'the relation "{before.id}" would be the same edge')
     for (path, iid), is_back in plan.places.items():
         if is_back:
@@ -91,15 +97,27 @@ def _carry_out(txn: Transaction, plan: Plan) -> Document:
     }
 
 
-def _restore_entity(txn: Transaction, past: Entity, now: Entity | None) -> None:
-    if now is None:
-        other = txn.entity(past.id)
-        if other is not None:
-            born = txn.lives().entity_steps(other.iid, 0)[0]
-            raise conflict(txn, "entity", past.id, born, "the id is taken anew")
-    revision = txn.last_revision(past.id) if now is None else int(now.doc.get("_rev", 1))
-    doc = ordered({**past.doc, "updatedAt": txn.now_ms, "_rev": revision + 1}, ENTITY_KEYS)
-    txn.restore_entity(past, now, doc)
+def _steps(records: list[_Record], check: Callable[[], None]) -> Iterator[Sequence[_Record]]:
+    for chunk in chunks(records, READ_CHUNK_ROWS_MAX):
+        check()
+        yield chunk
+
+
+def _restore_entities(txn: Transaction, records: Sequence[tuple[Entity, Entity | None]]) -> None:
+    removed = [past.id for past, now in records if now is None]
+    taken = txn.entities(removed)
+    revisions = txn.last_revisions(removed)
+    restored: list[tuple[Entity, Entity | None, Document]] = []
+    for past, now in records:
+        if now is None:
+            if past.id in taken:
+                born = txn.lives().entity_steps(taken[past.id].iid, 0)[0]
+                raise conflict(txn, "entity", past.id, born, "the id is taken anew")
+            taken[past.id] = past
+        revision = revisions.get(past.id, 0) if now is None else int(now.doc.get("_rev", 1))
+        doc = ordered({**past.doc, "updatedAt": txn.now_ms, "_rev": revision + 1}, ENTITY_KEYS)
+        restored.append((past, now, doc))
+    txn.restore_entities(restored)
 
 
 def _restore_place(txn: Transaction, path: str, iid: int) -> None:
@@ -110,11 +128,19 @@ def _restore_place(txn: Transaction, path: str, iid: int) -> None:
     txn.set_path(path, iid)
 
 
-def _restore_relation(txn: Transaction, past: Relation, now: Relation | None) -> None:
-    if now is None:
-        other = txn.relation(past.id)
-        if other is not None:
-            raise conflict(txn, "relation", past.id, other.g0, "the id is taken anew")
-    revision = txn.lives().relation_revision(past.id)
-    doc = ordered({**past.doc, "updatedAt": txn.now_ms, "_rev": revision + 1}, RELATION_KEYS)
-    txn.restore_relation(past, now, doc)
+def _restore_relations(txn: Transaction, records: Sequence[tuple[Relation, Relation | None]]) -> None:
+    removed = [past.id for past, now in records if now is None]
+    taken = txn.taken_relation_ids(removed)
+    revisions = txn.lives().last_relation_revisions(removed)
+    restored: list[tuple[Relation, Relation | None, Document]] = []
+    for past, now in records:
+        if now is None:
+            if past.id in taken:
+                other = txn.relation(past.id)
+                born = past.g0 if other is None else other.g0
+                raise conflict(txn, "relation", past.id, born, "the id is taken anew")
+            taken.add(past.id)
+        revision = revisions.get(past.id, 0) if now is None else int(now.doc.get("_rev", 1))
+        doc = ordered({**past.doc, "updatedAt": txn.now_ms, "_rev": revision + 1}, RELATION_KEYS)
+        restored.append((past, now, doc))
+    txn.restore_relations(restored)

@@ -8,13 +8,14 @@ way to a file stay while somebody else's files are below them: writing those wou
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 from contract.limits import READ_CHUNK_ROWS_MAX, UNDO_RECORDS_MAX
 from contract.refusals import Refusal
 from engine.records import Document, Entity, Relation
+from engine.rows.batches import chunks
 from engine.rows.documents import same
 from engine.rows.guards import CONTAINS_SUBTYPE, DIRECTORY_SUBTYPE, ROOT_SUBTYPE
 from engine.sqlite.rows import ENTITY, PATH
@@ -46,19 +47,50 @@ def plan_undo(txn: Transaction, generations: list[int], check: Callable[[], None
     lives = txn.lives()
     plan = Plan(frozenset(generations))
     firsts = _firsts(txn, lives, generations, check)
-    for number, ((kind, key), first) in enumerate(firsts.items()):
-        if number % READ_CHUNK_ROWS_MAX == 0:
-            check()
-        if kind == ENTITY:
-            _plan_entity(txn, lives, plan, key, first)
-        elif kind != PATH:
-            _plan_relation(txn, lives, plan, key, first)
+    for chunk in chunks(list(firsts.items()), READ_CHUNK_ROWS_MAX):
+        check()
+        read = _read(txn, lives, chunk)
+        for (kind, key), first in chunk:
+            if kind == ENTITY:
+                _plan_entity(txn, lives, plan, key, first, read)
+            elif kind != PATH:
+                _plan_relation(txn, lives, plan, key, first, read)
     if any(kind == PATH for kind, _ in firsts):
         _plan_places(txn, lives, plan)
     _keep_directories(txn, plan)
-    _refuse_hanging_edges(txn, lives, plan)
-    _refuse_loose_ends(txn, lives, plan)
+    _refuse_hanging_edges(txn, lives, plan, check)
+    _refuse_loose_ends(txn, lives, plan, check)
     return plan
+
+
+@dataclass(slots=True)
+class _Read:
+    """What is known of some records at once: as they are, as they were, and the generations that touched them."""
+
+    entities: dict[int, Entity] = field(default_factory=dict)
+    entities_before: dict[int, Entity] = field(default_factory=dict)
+    entity_steps: dict[int, list[int]] = field(default_factory=dict)
+    relations: dict[int, Relation] = field(default_factory=dict)
+    relations_before: dict[int, Relation] = field(default_factory=dict)
+    relation_steps: dict[int, list[int]] = field(default_factory=dict)
+
+
+def _read(txn: Transaction, lives: Lives, touched: Sequence[tuple[tuple[int, int], int]]) -> _Read:
+    entities: dict[int, list[int]] = {}
+    relations: dict[int, list[int]] = {}
+    for (kind, key), first in touched:
+        if kind != PATH:
+            (entities if kind == ENTITY else relations).setdefault(first, []).append(key)
+    read = _Read()
+    read.entities = txn.entities_at([iid for iids in entities.values() for iid in iids])
+    read.relations = lives.relations([rid for rids in relations.values() for rid in rids])
+    for first, iids in entities.items():
+        read.entities_before |= lives.entities(iids, first - 1)
+        read.entity_steps |= lives.entity_steps_of(iids, first)
+    for first, rids in relations.items():
+        read.relations_before |= lives.relations(rids, first - 1)
+        read.relation_steps |= lives.relation_steps_of(rids, first)
+    return read
 
 
 def _firsts(
@@ -117,14 +149,13 @@ def _unstamped(doc: Document) -> Document:
     return {key: value for key, value in doc.items() if key not in _STAMPS}
 
 
-def _plan_entity(txn: Transaction, lives: Lives, plan: Plan, iid: int, first: int) -> None:
-    past = lives.entity(iid, first - 1)
-    now = txn.entities_at([iid]).get(iid)
+def _plan_entity(txn: Transaction, lives: Lives, plan: Plan, iid: int, first: int, read: _Read) -> None:
+    past, now = read.entities_before.get(iid), read.entities.get(iid)
     if (past is None and now is None) or (past is not None and now is not None and _is_as_it_was(txn, now, past)):
         return
     step = _in_the_way(
         plan,
-        lives.entity_steps(iid, first),
+        read.entity_steps[iid],
         lambda at: now if at is None else lives.entity(iid, at),
         lambda one, other: _is_as_it_was(txn, one, other),
     )
@@ -153,13 +184,13 @@ def _is_same_edge(now: Relation, past: Relation) -> bool:
     return same(_unstamped(now.doc), _unstamped(past.doc))
 
 
-def _plan_relation(txn: Transaction, lives: Lives, plan: Plan, rid: int, first: int) -> None:
-    past, now = lives.relation(rid, first - 1), lives.relation(rid)
+def _plan_relation(txn: Transaction, lives: Lives, plan: Plan, rid: int, first: int, read: _Read) -> None:
+    past, now = read.relations_before.get(rid), read.relations.get(rid)
     if past is None and now is None:
         return
     if past is not None and now is not None and _is_same_edge(now, past):
         return
-    step = _in_the_way(plan, lives.relation_steps(rid, first), lambda at: lives.relation(rid, at), _is_same_edge)
+    step = _in_the_way(plan, read.relation_steps[rid], lambda at: lives.relation(rid, at), _is_same_edge)
     if step is not None:
         raise conflict(txn, "relation", _name(past or now), step)
     if past is None:
@@ -216,25 +247,33 @@ def _has_children(txn: Transaction, plan: Plan, iid: int) -> bool:
     )
 
 
-def _refuse_hanging_edges(txn: Transaction, lives: Lives, plan: Plan) -> None:
+def _refuse_hanging_edges(txn: Transaction, lives: Lives, plan: Plan, check: Callable[[], None]) -> None:
     """Refuses while an edge that stays touches an entity that goes."""
-    for iid, entity in plan.entity_ends.items():
-        for edge in txn.edges([iid], "both"):
+    for iids in chunks(list(plan.entity_ends), READ_CHUNK_ROWS_MAX):
+        check()
+        for edge in txn.edges(iids, "both"):
             if edge.rid not in plan.relation_ends:
+                entity = plan.entity_ends.get(edge.src) or plan.entity_ends[edge.dst]
                 born = lives.relation_steps(edge.rid, 0)
                 reason = f'it joins the entity "{entity.id}", which would vanish'
                 raise conflict(txn, "relation", edge.id, _outside(plan, born) or born[-1], reason)
 
 
-def _refuse_loose_ends(txn: Transaction, lives: Lives, plan: Plan) -> None:
+def _refuse_loose_ends(txn: Transaction, lives: Lives, plan: Plan, check: Callable[[], None]) -> None:
     """Refuses while an end of an edge that comes back is gone, or goes."""
-    for past, _ in plan.relation_past.values():
-        for iid in (past.src, past.dst):
-            alive = iid in plan.entity_past or (iid not in plan.entity_ends and txn.entities_at([iid]))
-            if not alive:
-                step = _outside(plan, lives.entity_steps(iid, past.g0))
-                if step is None:
-                    reason = "an end of it is not there before the generations to undo"
-                    raise conflict(txn, "relation", past.id, past.g0, reason)
-                gone = lives.entity(iid, past.g0)
-                raise conflict(txn, "entity", _name(gone), step, f'the relation "{past.id}" needs it')
+    for edges in chunks([past for past, _ in plan.relation_past.values()], READ_CHUNK_ROWS_MAX):
+        check()
+        ends = [(past, iid) for past in edges for iid in (past.src, past.dst) if iid not in plan.entity_past]
+        alive = txn.entities_at(list({iid for _, iid in ends if iid not in plan.entity_ends}))
+        for past, iid in ends:
+            if iid not in alive:
+                raise _loose_end(txn, lives, plan, past, iid)
+
+
+def _loose_end(txn: Transaction, lives: Lives, plan: Plan, past: Relation, iid: int) -> Refusal:
+    step = _outside(plan, lives.entity_steps(iid, past.g0))
+    if step is None:
+        reason = "an end of it is not there before the generations to undo"
+        return conflict(txn, "relation", past.id, past.g0, reason)
+    gone = lives.entity(iid, past.g0)
+    return conflict(txn, "entity", _name(gone), step, f'the relation "{past.id}" needs it')

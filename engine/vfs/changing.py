@@ -69,9 +69,9 @@ def subtree(view: View, path: str, node: Entity, call: CallContext) -> list[Node
 
 def remove_nodes(txn: Transaction, nodes: list[Node]) -> None:
     """Ends nodes with their paths and every relation that touches them, the deepest first."""
-    for path, node in reversed(nodes):
+    for path, _ in reversed(nodes):
         txn.drop_path(path)
-        txn.remove_entity(node)
+    txn.remove_entities([node for _, node in reversed(nodes)])
 
 
 def move(txn: Transaction, source: str, target: str, spelled: str, call: CallContext) -> bool:
