@@ -5,8 +5,8 @@
     an unknown outcome   it is there whole or not at all; sent again it happens once. Only a failure from COMMIT on
                          may end so, and a failure there may not end otherwise
 
-A call fails once, or it and every later call that changes the disk until the step was answered. In that case nothing more is
-acknowledged until the disk is well: a failed sync cannot be repeated.
+A call fails once, or it and every later call that changes the disk until the step was answered. In that case nothing
+more is acknowledged until the disk is well: a failed sync cannot be repeated.
 """
 
 import errno
@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from traceback import extract_tb
 
-from contract.refusals import Refusal
 from engine.disk import Disk
 from engine.store import Store
 from tests.crash.script import STEPS, Play, Seen, Step, follows, job, observe, play_clean
@@ -124,12 +123,12 @@ def _take(play: Play, tap: Failing, step: Step, before: Seen | None, after: Seen
         names = _try(play, tap, step)
         hit_now = tap.failed != had_failed
         if hit_now:
-            ledger.endings[f"{step.name}: {'; '.join(sorted(set(filter(None, names)))) or 'answered'}"] += 1
+            ledger.endings[f"{step.name}: {'; '.join(sorted(set(names))) or 'answered'}"] += 1
         in_commit = "commit.commit" in tap.points
         if hit_now and tap.lasting and step.writes and any(names):
             _check_nothing_is_taken(play, tap)
         tap.heal()
-        refused = [name for name in names if name is not None and name != "ValidationError"]
+        refused = [name for name in names if name != "ValidationError"]
         assert not refused or hit_now or attempt, f"{step.name} was refused on a sound disk: {refused}"
         assert set(refused) <= NAMED, f"{step.name}: {refused}"
         if step.writes and hit_now and refused:
@@ -141,16 +140,12 @@ def _take(play: Play, tap: Failing, step: Step, before: Seen | None, after: Seen
     raise AssertionError(f"{step.name} did not succeed on a disk that is well again: {refused}")
 
 
-def _try(play: Play, tap: Failing, step: Step) -> list[str | None]:
-    play.outcomes = []
+def _try(play: Play, tap: Failing, step: Step) -> list[str]:
     tap.armed = True
     try:
-        step.run(play)
-    except Refusal as refusal:
-        return [refusal.name]
+        return play.take(step)
     finally:
         tap.armed = False
-    return [None if outcome.refusal is None else outcome.refusal.name for outcome in play.outcomes]
 
 
 def _check_nothing_is_taken(play: Play, tap: Failing) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -41,6 +42,15 @@ class Play:
         """The store, which is open."""
         assert self.store is not None
         return self.store
+
+    def take(self, step: "Step") -> list[str]:
+        """Try one step; the names of what it, or its jobs, were refused with."""
+        self.outcomes = []
+        try:
+            step.run(self)
+        except Refusal as refusal:
+            return [refusal.name]
+        return [outcome.refusal.name for outcome in self.outcomes if outcome.refusal is not None]
 
 
 class Step(NamedTuple):
@@ -82,7 +92,7 @@ def _batch(txn: Transaction) -> None:
     space = txn.space("model", 2, "hash")
     docs = [entity_doc(f"b{number}", data=f"text of b{number} " + "x" * 900 * number) for number in range(8)]
     made = txn.add_entities((doc, Content(doc["data"], vector_of(1.0, n), space)) for n, doc in enumerate(docs))
-    for one, two in zip(made, made[1:], strict=False):
+    for one, two in pairwise(made):
         txn.add_relation(relation_doc(f"{one.id}-{two.id}", one.id, two.id), one.iid, two.iid)
 
 

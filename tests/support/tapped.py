@@ -300,7 +300,7 @@ def tapped(tap: Tap) -> Iterator[TappedDisk]:
     name = f"tapped-{next(_serial)}"
     vfs = TappedVFS(name, tap, names)
     try:
-        # A failure that SQLite passes over by design, of changing to a log or of an unlock, is printed by apsw: no news.
+        # What SQLite passes over by design, a failing unlock or change to a log, apsw prints: no news.
         with mock.patch.object(engine.disk, "os", TappedOs(tap, names)), mock.patch("sys.excepthook"):
             yield TappedDisk(name)
     finally:
