@@ -98,6 +98,7 @@ class Assembly:
     def tables_changed(self, name: str) -> None:
         """Another keys, issuers or revoked table is in force: streams whose credential it withdrew end now."""
         self.audit.record(f"{name}.loaded")
+        self.keeper.guesses.pardon()
         self.feeds.judge()
 
     def _became_writer(self, slot: Slot) -> None:

@@ -62,8 +62,12 @@ def locked_out(wait_s: float) -> Refusal:
 
 @dataclass(slots=True)
 class _Record:
+    """`proof` is the first wrong credential's digest, `varied` says that there was another."""
+
+    proof: bytes
     wrong: int = 0
     until: float = 0.0
+    varied: bool = False
 
 
 class Guesses:
@@ -97,11 +101,12 @@ class Guesses:
         self._all.append(now)
         record = self._records.get(source)
         if record is None or now > record.until + FORGET_S:
-            record = self._records[source] = _Record(until=now)
+            record = self._records[source] = _Record(proof, until=now)
             if len(self._records) > SOURCES_MAX:
                 self._records.popitem(last=False)
         self._records.move_to_end(source)
         record.wrong += 1
+        record.varied = record.varied or proof != record.proof
         wait = lock_s(record.wrong)
         record.until = now + wait
         proven = self._known.get(source)
@@ -122,6 +127,12 @@ class Guesses:
         if len(proven) >= PROVEN_PER_SOURCE_MAX:
             del proven[next(iter(proven))]
         proven[proof] = None
+
+    def pardon(self) -> None:
+        """Forgets the sources that showed one wrong credential again and again: asked when a table changed. That is
+        no guessing, and with the new table the credential may be a right one: a token whose issuer was just added."""
+        for source in [source for source, record in self._records.items() if not record.varied]:
+            del self._records[source]
 
     def figures(self, now: float) -> dict[str, int]:
         """Sources with wrong credentials, locked ones, known ones, and the wrong ones of the last ten minutes."""

@@ -116,6 +116,15 @@ def test_a_source_is_an_ipv4_address_or_an_ipv6_64(peer: str, source: str) -> No
     assert source_of(peer) == source
 
 
+def test_a_new_table_pardons_who_showed_one_credential_only() -> None:
+    guesses = spent()
+    for number in range(5):
+        guesses.wrong(B, str(number).encode(), 0)
+    guesses.pardon()
+    assert guesses.wait_s(A, WRONG, 1) == 0
+    assert guesses.wait_s(B, WRONG, 1) == 59
+
+
 def test_the_refusal_says_how_long() -> None:
     refusal = locked_out(59.2)
     assert (refusal.name, refusal.status, refusal.details) == ("TooManyAttemptsError", 429, {"retryAfterMs": 59_200})
