@@ -73,6 +73,33 @@ class Ran:
     engine_ms: float
 
 
+class Halt:
+    """Stops one write at its deadline or on its caller's cancellation, at the next `check` that its door makes.
+
+    The refusal takes back that job alone; once its door has run there is no check any more, and it is committed.
+    """
+
+    __slots__ = ("_cancelled", "_deadline", "_monotonic")
+
+    def __init__(self, deadline: float, monotonic: Callable[[], float]) -> None:
+        """`deadline` in the seconds of `monotonic`."""
+        self._deadline = deadline
+        self._monotonic = monotonic
+        self._cancelled = False
+
+    def cancel(self) -> None:
+        """Makes the next check refuse; may be called from any thread."""
+        self._cancelled = True
+
+    def check(self) -> None:
+        """CallCancelledError or DeadlineExceededError when the write shall stop."""
+        if self._monotonic() >= self._deadline:
+            raise Refusal("DeadlineExceededError", "The write was stopped at its deadline; nothing of it is kept.")
+        if self._cancelled:
+            message = "The caller cancelled the write; nothing of it is kept."
+            raise Refusal("CallCancelledError", message, cure="Call again if it is wanted.")
+
+
 class WriterLane:
     """One thread that commits the jobs of one brain in groups. Made and used on the trio loop; `stop` joins it."""
 
@@ -98,11 +125,12 @@ class WriterLane:
         """Jobs that are queued or running."""
         return self._count
 
-    async def write(self, job: WriteJob, size_bytes: int) -> Ran:
+    async def write(self, job: WriteJob, size_bytes: int, halt: Halt | None = None) -> Ran:
         """Runs one job in the next group and gives its outcome once it is durable.
 
-        A cancelled job that no group has taken is dropped; one that was taken finishes and its outcome is given:
-        the caller then learns what happened instead of guessing. OverloadedError when the queue is full.
+        A cancelled job that no group has taken is dropped. One that was taken is asked to stop through `halt` and its
+        outcome is given, whichever it is: the caller then learns what happened instead of guessing. OverloadedError
+        when the queue is full.
         """
         if self._count >= WRITE_QUEUE_JOBS_MAX:
             raise overloaded("writer", WRITE_QUEUE_JOBS_MAX)
@@ -115,9 +143,9 @@ class WriterLane:
             if pending.claim():
                 self._count -= 1
                 raise
-            with trio.CancelScope(
-                shield=True
-            ):  # the commit is on its way: its outcome is worth more than leaving early
+            if halt is not None:
+                halt.cancel()
+            with trio.CancelScope(shield=True):  # the job is in its group: its outcome is worth more than leaving early
                 await pending.done.wait()
         self._count -= 1
         if pending.error is not None:

@@ -176,6 +176,8 @@ class Runner:
         return encode_answer(answer, work), generation
 
     async def _write(self, work: Work, context: CallContext, slot: Slot) -> Done:
+        halt = ln.Halt(work.deadline, self._clock.monotonic)
+        context = replace(context, check=halt.check)
         job = WriteJob(
             door=work.door.full_name,
             apply=lambda txn: work.engine_door.run(txn, work.params, context),
@@ -184,12 +186,13 @@ class Runner:
             body_sha256=None if work.key is None else fingerprint(work.params),
             frees=work.door.name in FREEING,
         )
-        return await self.commit(work, slot, job)
+        return await self.commit(work, slot, job, halt)
 
-    async def commit(self, work: Work, slot: Slot, job: WriteJob) -> Done:
-        """The answer of a job that is durable; the slot is pinned for writing. Raises the job's refusal."""
+    async def commit(self, work: Work, slot: Slot, job: WriteJob, halt: ln.Halt | None = None) -> Done:
+        """The answer of a job that is durable; the slot is pinned for writing. Raises the job's refusal. `halt` is what
+        the job checks, if it does."""
         assert slot.lane is not None, "a slot pinned for writing has its lane"
-        ran = await slot.lane.write(job, work.size_bytes)
+        ran = await slot.lane.write(job, work.size_bytes, halt)
         outcome: WriteOutcome = ran.outcome
         if outcome.refusal is not None:
             self._after_refused_write(slot, outcome.refusal)
@@ -203,6 +206,8 @@ class Runner:
     def _after_refused_write(self, slot: Slot, refusal: Refusal) -> None:
         if refusal.name == "WriterFencedError":
             self._pool.spoil(slot, "a commit found its fence lost")
+        elif refusal.name == "StorageReadOnlyError":
+            self._pool.spoil(slot, "a write found the file system read-only", fenced=False)
 
     async def _mechanic(self, work: Work, context: CallContext, slot: Slot) -> Done:
         return await self.whole(work, context, slot, work.engine_door.run, writing=work.engine_door.writing)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Sequence
@@ -144,6 +145,45 @@ def test_a_job_in_its_commit_finishes_and_tells_its_outcome() -> None:
 
     run_with_lane(scenario, book)
     assert outcomes == [{"door": "first"}]
+
+
+def test_a_running_job_that_is_cancelled_is_asked_to_stop() -> None:
+    async def main() -> None:
+        book = Book()
+        lane = ln.WriterLane(book, time.monotonic, "t")
+        halt = ln.Halt(math.inf, time.monotonic)
+        halt.check()
+        outcomes: list[ln.Ran] = []
+        async with trio.open_nursery() as nursery:
+            scope = trio.CancelScope()
+
+            async def call() -> None:
+                with scope:
+                    outcomes.append(await lane.write(job("long"), 1, halt))
+
+            book.gate.clear()
+            nursery.start_soon(call)
+            await entered(book)
+            scope.cancel()
+            await trio.testing.wait_all_tasks_blocked()
+            with pytest.raises(Refusal, match="nothing of it is kept") as stopped:
+                halt.check()
+            assert stopped.value.name == "CallCancelledError"
+            book.gate.set()
+        assert [ran.outcome.answer for ran in outcomes] == [{"door": "long"}]
+        await lane.stop()
+
+    trio.run(main)
+
+
+def test_a_write_past_its_deadline_is_stopped_at_its_next_check() -> None:
+    now = [5.0]
+    halt = ln.Halt(10.0, lambda: now[0])
+    halt.check()
+    now[0] = 10.0
+    with pytest.raises(Refusal) as stopped:
+        halt.check()
+    assert stopped.value.name == "DeadlineExceededError"
 
 
 def test_a_crash_of_the_store_reaches_every_caller_and_the_lane_goes_on() -> None:
