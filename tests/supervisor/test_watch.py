@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
 import trio
+from hypothesis import given
+from hypothesis import strategies as st
 
 from engine.clock import ManualClock
 from supervisor.credentials import Tables
@@ -304,3 +307,20 @@ def test_the_second_start_mints_nothing_and_the_umask_opens_nothing_t_26(tmp_pat
     before = (tmp_path / "keys").read_bytes()
     assert mint_first(tmp_path / "keys", ManualClock(seed=3)) is None
     assert (tmp_path / "keys").read_bytes() == before
+
+
+@given(st.binary(max_size=200), st.sampled_from(["keys", "issuers", "brainy-serve-revoked"]))
+def test_any_bytes_in_any_file_are_a_table_or_a_named_trouble(data: bytes, name: str) -> None:
+    """Whatever a file holds, a look at it raises nothing: a new table is in force, or the trouble is named."""
+
+    async def main(folder: Path) -> None:
+        files = files_in(folder)
+        files.load_first()
+        (folder / name).write_bytes(data)
+        (folder / name).chmod(0o600)
+        await files.look()
+        assert len(files.troubles()) <= 1
+        assert all(name in reason for reason in files.troubles().values())
+
+    with tempfile.TemporaryDirectory() as folder:
+        trio.run(main, Path(folder))
