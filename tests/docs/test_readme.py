@@ -93,7 +93,7 @@ def test_the_readme_session_works(terminal: tuple[Path, dict[str, str], list[str
         stdin=subprocess.DEVNULL,
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr
-    health, add, load, find, follow, http, mcp = re.split(r"^=== \d+\n", done.stdout, flags=re.MULTILINE)[1:]
+    health, add, load, find, follow, past, http, mcp = re.split(r"^=== \d+\n", done.stdout, flags=re.MULTILINE)[1:]
     assert '"status": "ok"' in health
     assert '"stars": 5' in add
     assert "2000 added" in load
@@ -106,6 +106,10 @@ def test_the_readme_session_works(terminal: tuple[Path, dict[str, str], list[str
     assert all("plant" in row["metadata"]["words"] for row in by_both)
     assert '"wn:n:00050195"' in follow
     assert "## 1. Processes" in follow
+    update, history, before, undone, restored = (json.loads(line) for line in past.splitlines() if line.strip())
+    assert (update["_rev"], [r["rev"] for r in history["revisions"]]) == (2, [2, 1])
+    assert before["metadata"] == restored["metadata"] == {"topic": "storage", "stars": 5}
+    assert undone["undone"]["entities"] == 1
     assert '"id":"note-1"' in http
     assert http.count("Group commit") >= 2
     assert '"protocolVersion":"2025-06-18"' in mcp
