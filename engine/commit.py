@@ -18,12 +18,15 @@ from engine.failpoints import FailpointCrash
 from engine.idempotency import recall, row_of
 from engine.port import Applied
 from engine.records import Document
-from engine.sqlite.connect import refusal_of_failure, refusal_of_sqlite
+from engine.sqlite.connect import cache_bytes, refusal_of_failure, refusal_of_sqlite
 from engine.sqlite.opening import CommitState
 from engine.sqlite.recorder import Recorder
 from engine.sqlite.rows import encode_doc
 from engine.transaction import Transaction
 from engine.view import ViewContext
+
+LOG_SHARE: Final = 2
+"""Bytes on the disk for each byte of pages that a commit has touched: in the log, and in the database afterwards."""
 
 _WHOLE_GROUP: Final = (apsw.FullError, apsw.IOError, apsw.NoMemError)
 """Errors after which SQLite may have rolled everything back by itself."""
@@ -95,19 +98,32 @@ class GroupCommit:
         self._clock = clock
         self._disk = disk
 
-    def run(self, jobs: Sequence[WriteJob], state: CommitState) -> GroupResult:
-        """Commit the jobs in their order. Raises `GroupRefusedError` or `GroupUnknownError`."""
+    def run(
+        self, jobs: Sequence[WriteJob], state: CommitState, fits: Callable[[int], None] | None = None
+    ) -> GroupResult:
+        """Commit the jobs in their order. Raises `GroupRefusedError` or `GroupUnknownError`.
+
+        `fits` is asked before COMMIT whether the disk has room for so many bytes at most; what it refuses fails the
+        group plainly.
+        """
         try:
             self._disk.hit("commit.begin")
+            if fits is not None:
+                self._connection.execute("PRAGMA shrink_memory").fetchall()  # what is held later is this group's
             self._connection.execute("BEGIN IMMEDIATE")
         except (apsw.Error, OSError) as error:
             raise GroupRefusedError(refusal_of_failure(error, "begin a write")) from error
         try:
             result = self._prepare(jobs, state)
             self._disk.hit("commit.rows")
+            if fits is not None:
+                fits(LOG_SHARE * cache_bytes(self._connection))
         except (apsw.Error, OSError) as error:
             self._rollback()
             raise GroupRefusedError(refusal_of_failure(error, "write")) from error
+        except Refusal as refusal:
+            self._rollback()
+            raise GroupRefusedError(refusal) from refusal
         except BaseException:
             self._rollback()
             raise

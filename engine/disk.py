@@ -192,6 +192,11 @@ class Disk:
         status = os.statvfs(path)
         return status.f_bavail * status.f_frsize
 
+    def total_bytes(self, path: Path) -> int:
+        """The size of the file system of `path`."""
+        status = os.statvfs(path)
+        return status.f_blocks * status.f_frsize
+
     def list_names(self, path: Path) -> list[str]:
         """The names in a folder, sorted."""
         return sorted(os.listdir(path))
@@ -279,6 +284,17 @@ class Disk:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def allocate(self, path: Path, size_bytes: int) -> None:
+        """Make a file of this size whose blocks are all there; on failure there is none."""
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            os.posix_fallocate(descriptor, 0, size_bytes)
+        except OSError:
+            self.remove(path)
+            raise
         finally:
             os.close(descriptor)
 

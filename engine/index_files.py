@@ -14,10 +14,12 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from contract.refusals import Refusal
 from engine.disk import Disk
 from engine.index_state import Held
 from engine.port import IndexSource
 from engine.records import SegmentRow
+from engine.reserve import refuse_without_room
 from engine.segments.fields import FieldSegment
 from engine.segments.file import SegmentDamagedError, SegmentFile, decode, encode
 from engine.segments.text import TextSegment
@@ -113,7 +115,11 @@ class Files:
         """
         rows = {name: self._write_one(held.segment, versions, generation) for name, held in ready.items()}
         stale = [name for name in self._stale if name not in {row.name for row in rows.values()}]
-        self._source.publish(list(rows.values()), [*drop, *stale])
+        try:
+            self._source.publish(list(rows.values()), [*drop, *stale])
+        except Refusal:
+            self.remove(list(rows.values()))  # nobody vouches for them, and the disk may need the room
+            raise
         self._stale = []
         self._remove([self._folder / name for name in stale])
         stored = Stored()
@@ -135,6 +141,7 @@ class Files:
         pieces = encode(segment.KIND, segment.lo, segment.hi, generation, info, arrays)
         # Named by its header, which holds the checksum of everything: two files of one name are the same file.
         name = f"{segment.KIND}-{segment.lo:08x}-{segment.hi:08x}-{zlib.crc32(pieces[1]):08x}{SUFFIX}"
+        refuse_without_room(self._folder, self._disk, sum(memoryview(piece).nbytes for piece in pieces))
         size = self._disk.write_atomic(self._folder / name, pieces)
         return SegmentRow(name, segment.KIND, segment.lo, segment.hi, generation, size, {})
 

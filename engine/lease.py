@@ -5,6 +5,7 @@ heartbeat says, and the kernel frees it with the process. Authority is the epoch
 checks. `_writer.lock` and `_writer.close` are advisory JSON that say who holds the lease and how the last holder left.
 """
 
+import errno
 import os
 import socket
 import time
@@ -23,6 +24,8 @@ FLOCK: Final = "_writer.flock"
 LOCK: Final = "_writer.lock"
 CLOSE: Final = "_writer.close"
 READERS: Final = "_readers.flock"
+RESERVE: Final = "_reserve"
+"""The file whose blocks are kept for a full disk; see `engine.reserve`."""
 
 LOCK_VERSION: Final = 1
 RECORD_BYTES_MAX: Final = 65_536
@@ -188,7 +191,7 @@ class Lease:
         disk.hit("lease.read")
         lease = cls(folder, disk, clock, flock, path)
         try:
-            lease._write()
+            lease._write_somehow()
             disk.hit("lease.written")
         except OSError as error:
             lease.withdraw()
@@ -199,6 +202,15 @@ class Lease:
     def is_alone(self) -> bool:
         """Whether nobody else can be writing: the flock is ours. Not so while one that lost its lease still lives."""
         return self._flock is not None
+
+    def _write_somehow(self) -> None:
+        """Write the record; on a full disk the store's reserve is given back for it: who removes claims first."""
+        try:
+            self._write()
+        except OSError as error:
+            if error.errno != errno.ENOSPC or not self._disk.remove(self._folder / RESERVE):
+                raise
+            self._write()
 
     def _write(self) -> None:
         self._disk.write_atomic(self._folder / LOCK, msgspec.json.encode(self.record))

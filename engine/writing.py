@@ -1,8 +1,8 @@
 """The writer's half of a store: the one connection that writes, what it builds on, and the lease."""
 
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +17,7 @@ from engine.disk import Disk, FileLock, refusal_of
 from engine.index_holder import IndexHolder
 from engine.lease import FOLDER, READERS, Lease
 from engine.manifest import Manifest
+from engine.reserve import TIGHT_BYTES, Reserve
 from engine.sqlite.connect import OpenMode, cache_bytes, close_quietly, connect, refusal_of_failure
 from engine.sqlite.opening import CommitState, open_verified, raise_epoch
 from engine.sqlite.schema import PAGE_BYTES
@@ -27,9 +28,6 @@ PASSIVE_LOG_BYTES: Final = 16 << 20
 
 TRUNCATE_LOG_BYTES: Final = 128 << 20
 """From this size on the log file is cut back when idle."""
-
-RESERVE_BYTES: Final = 4 << 20
-"""Free space below which only jobs that remove are taken; the largest group of removals fits into it."""
 
 
 class Setting(msgspec.Struct, frozen=True):
@@ -66,6 +64,9 @@ class Writing:
         self._cache_bytes = 0
         self._folding = threading.Lock()
         self._purged: tuple[str, str] = ("", "")
+        self._reserve = Reserve(setting.path, setting.disk)
+        with suppress(OSError):
+            self._reserve.keep(self._reserve.free_bytes())
         self._use(connection)
 
     @classmethod
@@ -100,16 +101,16 @@ class Writing:
     def write(self, jobs: Sequence[WriteJob]) -> list[WriteOutcome]:
         """See `Store.write`."""
         with self._turn:
+            free = self._room(jobs)
             refusal = self._standing_refusal()
             if refusal is not None:
                 return [WriteOutcome(refusal=refusal) for _ in jobs]
             if self._rest_is_due:
                 self._rest_is_due = False
                 self.checkpoint(truncate=False)
-            full = self._reserve_refusal()
-            taken = [job for job in jobs if full is None or job.frees]
-            outcomes = iter(self._commit(taken) if taken else [])
-            return [WriteOutcome(refusal=full) if full and not job.frees else next(outcomes) for job in jobs]
+            if isinstance(free, int) and free >= TIGHT_BYTES:
+                return self._commit(jobs)
+            return [outcome for job in jobs for outcome in self._commit_tight(job, free)]
 
     def _standing_refusal(self) -> Refusal | None:
         if self.stopped:
@@ -120,20 +121,48 @@ class Writing:
             return Refusal("WriterFencedError", "Another process took the writer lease by force.")
         return self._recover() if self._distrusted else None
 
-    def _reserve_refusal(self) -> Refusal | None:
+    def _room(self, jobs: Sequence[WriteJob]) -> int | Refusal:
+        """Bytes free for ordinary writes, or the refusal of a disk that does not say. On a full disk the reserve is
+        given for jobs that remove; it is made again as soon as there is room."""
         try:
-            free = self._disk.free_bytes(self._setting.path)
+            free = self._reserve.free_bytes()
+            if self._reserve.refusal(free) is None:
+                self._reserve.keep(free)
+            elif any(job.frees for job in jobs):
+                self._reserve.give()
         except OSError as error:
             return refusal_of(error, "say how much room it has")
-        if free >= RESERVE_BYTES:
-            return None
-        message = f"The disk has {free} bytes left; the last {RESERVE_BYTES} are kept for removing."
-        return Refusal("StorageFullError", message, details={"freeBytes": free, "reserveBytes": RESERVE_BYTES})
+        return free
 
-    def _commit(self, jobs: Sequence[WriteJob]) -> list[WriteOutcome]:
+    def _commit_tight(self, job: WriteJob, free: int | Refusal) -> list[WriteOutcome]:
+        """Commit one job on a disk with little room: it is measured before it is sent, so that it fails by name and
+        plainly, and never half way. Jobs that remove are not measured: the reserve is theirs."""
+        refusal = self._standing_refusal()  # an earlier one of the group may have failed
+        if refusal is not None:
+            return [WriteOutcome(refusal=refusal)]
+        if job.frees:
+            outcomes = self._commit([job])
+            if isinstance(free, Refusal) or self._reserve.refusal(free) is not None:
+                self.checkpoint(truncate=False)  # the next one writes over the log instead of growing it
+            return outcomes
+        full = free if isinstance(free, Refusal) else self._reserve.refusal(free)
+        if full is not None or isinstance(free, Refusal):
+            return [WriteOutcome(refusal=full)]
+        if self._log_bytes and self._reserve.refusal(free, 2 * self._log_bytes) is not None:
+            self.checkpoint(truncate=True)  # what the log holds is in the database then, and measured with it
+        return self._commit([job], self._fits)
+
+    def _fits(self, wanted: int) -> None:
+        """Raises StorageFullError when a commit of so many bytes, and folding in the log, would leave too little.
+        Raises OSError."""
+        full = self._reserve.refusal(self._reserve.free_bytes(), wanted + self._log_bytes)
+        if full is not None:
+            raise full
+
+    def _commit(self, jobs: Sequence[WriteJob], fits: Callable[[int], None] | None = None) -> list[WriteOutcome]:
         self._in_group = True
         try:
-            result = self._group.run(jobs, self.state)
+            result = self._group.run(jobs, self.state, fits)
         except GroupRefusedError as error:
             self._fenced = self._fenced or error.refusal.name == "WriterFencedError"
             return [WriteOutcome(refusal=error.refusal) for _ in jobs]
@@ -263,6 +292,8 @@ class Writing:
             if self._standing_refusal() is not None:
                 return
             now_us = self._setting.clock.now_us()
+            with suppress(OSError):
+                self._reserve.keep(self._reserve.free_bytes())
             self._purged = idempotency.purge(self.connection, now_us, self._purged) or ("", "")
         if self._log_bytes:
             self.checkpoint(truncate=self._log_bytes >= TRUNCATE_LOG_BYTES)

@@ -26,7 +26,7 @@ from engine.doors.files import described, written
 from engine.fingerprint import fingerprint
 from engine.store import Store
 from engine.vfs.tree import HEAD_BYTES_MAX, Payload
-from engine.writing import RESERVE_BYTES
+from engine.reserve import RESERVE_BYTES
 from ipc.link import Upload
 from supervisor.pool import Pool
 from supervisor.runner import Done, Runner, Work

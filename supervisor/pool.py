@@ -9,6 +9,7 @@ What goes is decided by `residency`; here it is measured and done. All state cha
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -152,11 +153,11 @@ class Pool:
         """Slots with an open store."""
         return (slot for slot in self._slots.values() if slot.store is not None)
 
-    def spoil(self, slot: Slot, reason: str) -> None:
-        """Says that the fence is lost: the next call reopens the brain as a reader, and writes are refused until its
-        `init` door is asked: what was taken by force is not taken back by the way."""
+    def spoil(self, slot: Slot, reason: str, *, fenced: bool = True) -> None:
+        """Says that the brain is no writer any more: the next call reopens it as a reader. When its fence is lost,
+        writes are refused until its `init` door is asked: what was taken by force is not taken back by the way."""
         if slot.stale is None and slot.store is not None:
-            slot.stale, slot.fenced = reason, True
+            slot.stale, slot.fenced = reason, fenced
             self._observer.observe("brain.stale", Level.WARN, brain=slot.name, reason=reason)
 
     def snapshots_of(self, name: str) -> Path:
@@ -442,7 +443,12 @@ class Pool:
             return
         slot.pins += 1
         try:
-            held = await trio.to_thread.run_sync(store.heartbeat, limiter=self._doing)
+            try:
+                held = await trio.to_thread.run_sync(store.heartbeat, limiter=self._doing)
+            except OSError as error:
+                if error.errno == errno.EROFS:
+                    self.spoil(slot, "the file system turned read-only", fenced=False)
+                raise
             if held and slot.lane is not None and slot.lane.waiting == 0:
                 await trio.to_thread.run_sync(store.maintain, limiter=self._doing)
         finally:
