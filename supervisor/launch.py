@@ -66,6 +66,9 @@ def prepare_keys(config: Config, clock: Clock, observer: Observer) -> Files:
             announce(secret, config.keys_path, observer, journal=is_journal(os.environ))
     files = files_of(config, observer)
     files.load_first()
+    if len(config.revoked_paths) == 1 and not config.revoked_paths[0].exists():
+        # Absent revokes nothing (A-REVOKE-05); a file that was named by hand may be a slip of the pen.
+        observer.observe("revoked.absent", Level.WARN, path=config.revoked_paths[0])
     return files
 
 

@@ -12,9 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.clock import ManualClock
+from supervisor.config import Config
 from supervisor.credentials import Tables
 from supervisor.exits import Exit, StartRefusal
 from supervisor.keys import KeyTable, parse_keys, verify_static
+from supervisor.launch import prepare_keys
 from supervisor.observe import Observation, Observer
 from supervisor.shards import let_go
 from supervisor.watch import Files, FileWatch, KeysFileUnusable, keys_source, mint_first, new_secret, read_private
@@ -324,3 +326,14 @@ def test_any_bytes_in_any_file_are_a_table_or_a_named_trouble(data: bytes, name:
 
     with tempfile.TemporaryDirectory() as folder:
         trio.run(main, Path(folder))
+
+
+def test_a_revoked_list_that_was_named_and_is_not_there_is_said(tmp_path: Path) -> None:
+    seen: list[Observation] = []
+    observer = Observer()
+    observer.subscribe(seen.append)
+    write(tmp_path / "keys")
+    config = Config({}, (), tmp_path / "keys", revoked_paths=(tmp_path / "none",))
+    files = prepare_keys(config, ManualClock(), observer)
+    assert [o.event for o in seen] == ["revoked.absent"]
+    assert files.tables().revoked.expires == {}
