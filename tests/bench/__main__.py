@@ -1,69 +1,88 @@
-"""`make bench`: what a caller sees from a socket, and what the same call costs with no engine behind it.
+"""`make bench`: what writes, reads, the past, import, export and reopening cost, each beside what it is measured by.
 
-    python -m tests.bench [--sizes 10000,100000] [--clients 1,16] [--calls 600] [--only ROW[,ROW]]
+    python -m tests.bench [--only writes,past,exchange,reads] [--million]
 
-Every document has a 384-wide vector, a text of 40 words and ten metadata fields. Latencies are taken around a whole
-call on a kept-alive socket by one thin client; percentiles are nearest-rank. The conditions are printed with the table.
-Nothing but loopback is contacted.
+With nothing given it takes about ten minutes on two cores:
+
+    writes    durable writes beside a bare append + fdatasync, alone and by 1, 16 and 64 clients, in process and served
+    past      reads as of a past generation beside the same reads of now, at a socket
+    exchange  import, export, reopening, in process, with the memory that each takes (`--million`: of a million rows)
+    reads     get and find at a socket beside an empty handler of the same server library, and durable ingest
+
+Latencies at a socket are taken around a whole call on a kept-alive connection by one thin client; percentiles are
+nearest-rank. The conditions are printed first. Nothing but loopback is contacted. `python -m tests.bench.index_bench`,
+`tests.bench.ipc_echo` and `tests.bench.keys` measure parts alone.
 """
 
 from __future__ import annotations
 
 import argparse
-import platform
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
-from rich.console import Console
-from rich.table import Table
+from tests.bench import exchange, past, serving, writes
+from tests.bench.sheet import Sheet, conditions, progress, show
 
-from tests.bench import serving
-
-
-def conditions(console: Console) -> None:
-    """Prints what the figures depend on: machine, load, versions."""
-    import os
-
-    load = ", ".join(f"{x:.1f}" for x in os.getloadavg())
-    machine = f"{platform.platform()}, Python {platform.python_version()}, {os.cpu_count()} cores"
-    console.print(f"{machine}, load {load}; client and server share the cores")
+SUBJECTS = ("writes", "past", "exchange", "reads")
+MILLION = 1_000_000
 
 
-def main() -> None:
-    """Runs the rows for each size and prints one table a size."""
+def _numbers(text: str) -> list[int]:
+    return [int(part) for part in text.split(",")]
+
+
+def options(arguments: list[str] | None = None) -> argparse.Namespace:
+    """The parsed command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sizes", default="10000,100000")
-    parser.add_argument("--clients", default="1,16")
-    parser.add_argument("--calls", type=int, default=600)
+    parser.add_argument("--only", default=",".join(SUBJECTS), help="subjects to measure")
+    parser.add_argument("--folder", type=Path, default=None, help="where to work; its disk is what is measured")
     parser.add_argument("--seed", type=int, default=7)
-    options = parser.parse_args()
-    console, progress = Console(), Console(stderr=True)
-    conditions(console)
-    for size in (int(s) for s in options.sizes.split(",")):
-        with tempfile.TemporaryDirectory(prefix="brainy-bench-") as folder:
-            report = serving.measure(
-                Path(folder),
-                size=size,
-                clients=[int(c) for c in options.clients.split(",")],
-                calls=options.calls,
-                seed=options.seed,
-                progress=progress if progress.is_terminal else None,
-            )
-        table = Table(title=f"{size:,} documents, {options.calls} calls a row")
-        for column in ("row", "clients", "p50 ms", "p99 ms", "calls/s", "against empty (p50)"):
-            table.add_column(column, justify="left" if column == "row" else "right")
-        for row in report.rows:
-            table.add_row(
-                row.name,
-                str(row.clients),
-                f"{row.p50:.2f}",
-                f"{row.p99:.2f}",
-                f"{row.rate:,.0f}",
-                f"{row.against_empty:.1f}x",
-            )
-        console.print(table)
-        for name, value in report.facts.items():
-            console.print(f"  {name}: {value}")
+    parser.add_argument("--calls", type=int, default=600, help="calls a row")
+    parser.add_argument("--clients", type=_numbers, default=[1, 16], help="clients of reads")
+    parser.add_argument("--writers", type=_numbers, default=[1, 16, 64], help="clients of writes")
+    parser.add_argument("--sizes", type=_numbers, default=[10_000, 100_000], help="documents of the read rows")
+    parser.add_argument("--past-size", type=int, default=20_000, help="documents of the rows of the past")
+    parser.add_argument("--rows", type=int, default=100_000, help="rows of import, export and reopening")
+    parser.add_argument("--width", type=int, default=384, help="width of their vectors")
+    parser.add_argument("--million", action="store_true", help="a million of those rows; takes many minutes and 20 GB")
+    given = parser.parse_args(arguments)
+    unknown = set(given.only.split(",")) - set(SUBJECTS)
+    if unknown:
+        parser.error(f"unknown subject {min(unknown)!r}; there are {', '.join(SUBJECTS)}")
+    return given
+
+
+def sheets(given: argparse.Namespace) -> Iterator[Sheet]:
+    """The sheets that were asked for, each as soon as it is measured, in a folder of its own that is removed."""
+    say = progress()
+    chosen = given.only.split(",")
+    common = {"seed": given.seed, "say": say}
+
+    def folder() -> tempfile.TemporaryDirectory[str]:
+        return tempfile.TemporaryDirectory(prefix="brainy-bench-", dir=given.folder)
+
+    if "writes" in chosen:
+        with folder() as place:
+            yield writes.measure(Path(place), clients=given.writers, calls=given.calls, **common)
+    if "past" in chosen:
+        with folder() as place:
+            yield past.measure(Path(place), size=given.past_size, clients=given.clients, calls=given.calls, **common)
+    if "exchange" in chosen:
+        rows = MILLION if given.million else given.rows
+        with folder() as place:
+            yield exchange.measure(Path(place), rows=rows, width=given.width, say=say)
+    for size in given.sizes if "reads" in chosen else ():
+        with folder() as place:
+            yield serving.measure(Path(place), size=size, clients=given.clients, calls=given.calls, **common)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Prints the conditions and the sheets."""
+    given = options(arguments)
+    print(conditions())
+    for sheet in sheets(given):
+        show(sheet)
 
 
 if __name__ == "__main__":

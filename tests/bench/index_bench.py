@@ -87,10 +87,14 @@ def vectors(rng: np.random.Generator, count: int) -> np.ndarray:
 
 
 def main(count: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        measure(count, Path(folder))
+
+
+def measure(count: int, folder: Path) -> None:
     rng = np.random.default_rng(7)
     docs, texts = documents(rng, count)
     rows = vectors(rng, count)
-    folder = Path(tempfile.mkdtemp())
     store = RowStore(folder)
     store.known_spaces = [Space(1, "bench", WIDTH, "bench")]
     base = rss_mib()
