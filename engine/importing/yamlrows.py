@@ -30,7 +30,7 @@ class _Malformed(Exception):
         self.line = line
 
 
-class _Loader(yaml.CSafeLoader):  # type: ignore[misc] # the package has no types
+class _Loader(yaml.CSafeLoader):
     """The safe loader without the types of YAML 1.1."""
 
 
@@ -73,14 +73,16 @@ def _judge_shape(text: str) -> None:
         aliases += isinstance(event, yaml.AliasEvent)
         if depth > NESTING_DEPTH_MAX or aliases > ALIASES_MAX:
             what = f"more than {ALIASES_MAX} aliases" if aliases > ALIASES_MAX else f"over {NESTING_DEPTH_MAX} levels"
-            raise _Malformed(f"The content has {what}.", event.start_mark.line + 1)
+            raise _Malformed(f"The content has {what}.", event.start_mark.line + 1 if event.start_mark else 1)
 
 
 def _documents(text: str) -> Iterator[yaml.Node]:
     loader = _Loader(text)
     try:
         while loader.check_node():
-            yield loader.get_node()
+            node = loader.get_node()
+            assert node is not None, "check_node said that there is one"
+            yield node
     finally:
         loader.dispose()
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 from urllib.parse import quote, urlsplit
@@ -51,6 +51,21 @@ class Remote(Protocol):
     async def health(self) -> Outcome:
         """The supervisor's health."""
         ...
+
+    def parts(self, door: Door, brain: str, body: Mapping[str, Any]) -> AbstractAsyncContextManager[Pieces]:
+        """One door call whose answer comes in pieces, without a deadline."""
+        ...
+
+
+class Pieces:
+    """The pieces of an answer; `refusal` says, once they are over, why there are no more, or None for the end."""
+
+    def __init__(self, pieces: AsyncIterator[bytes]) -> None:
+        self._pieces = pieces
+        self.refusal: dict[str, Any] | None = None
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self._pieces
 
 
 def base_url(given: str | None, environ: Mapping[str, str]) -> str | None:
@@ -141,6 +156,30 @@ class SocketRemote:
         answer = json.loads(reply.body)
         return Outcome({**answer, "_meta": {k: v for k, v in meta.items() if v is not None}}, None)
 
+    @asynccontextmanager
+    async def parts(self, door: Door, brain: str, body: Mapping[str, Any]) -> AsyncIterator[Pieces]:
+        """See `Remote`."""
+        async with self._link.stream(
+            door=door.full_name,
+            brain=brain,
+            credential=self._credential,
+            peer=None,
+            body=codec.encode(dict(body), "msgpack"),
+            media="json",
+            timeout_ms=None,
+            key=None,
+            effect=door.effect,
+            transport="cli",
+        ) as stream:
+
+            async def told() -> AsyncIterator[bytes]:
+                async for piece in stream:
+                    yield piece
+                pieces.refusal = None if stream.reply.refusal is None else dict(stream.reply.refusal)
+
+            pieces = Pieces(told())
+            yield pieces
+
 
 @asynccontextmanager
 async def over_socket(brain: str | None, key: str | None) -> AsyncIterator[SocketRemote]:
@@ -174,6 +213,12 @@ async def over_socket(brain: str | None, key: str | None) -> AsyncIterator[Socke
 def not_running(message: str, cure: str) -> StartRefusal:
     """Nothing answers where the command looked."""
     return StartRefusal("EngineUnavailableError", f"{message}.", cure, Exit.NOT_RUNNING)
+
+
+def broken_off(why: str) -> dict[str, Any]:
+    """The refusal of an answer that ended before its end."""
+    message = f"The answer broke off ({why}); what came of it is not the whole."
+    return Refusal("EngineUnavailableError", message, cure="Ask again.").document()
 
 
 class HttpRemote:
@@ -220,6 +265,36 @@ class HttpRemote:
     async def health(self) -> Outcome:
         """See `Remote`."""
         return await self._send("GET", "/v1/health", {}, 5_000)
+
+    @asynccontextmanager
+    async def parts(self, door: Door, brain: str, body: Mapping[str, Any]) -> AsyncIterator[Pieces]:
+        """See `Remote`."""
+        import httpx
+
+        path, rest = fill_route(door, brain, body)
+        headers = {"Content-Type": "application/json"}
+        try:
+            async with self._client.stream(
+                "POST", self._base + path, headers=headers, content=codec.encode(rest, "json"), timeout=60
+            ) as response:
+
+                async def told() -> AsyncIterator[bytes]:
+                    if response.status_code != 200:
+                        pieces.refusal = json.loads(await response.aread())["error"]
+                        return
+                    try:
+                        async for piece in response.aiter_bytes():
+                            yield piece
+                    except httpx.HTTPError as error:
+                        pieces.refusal = broken_off(type(error).__name__)
+
+                pieces = Pieces(told())
+                yield pieces
+        except httpx.HTTPError as error:
+            raise not_running(
+                f"{self._base} does not answer ({type(error).__name__})",
+                "Start it: brainy serve, or correct the address",
+            ) from error
 
     async def _send(self, method: str, path: str, headers: dict[str, str], timeout_ms: int, **more: Any) -> Outcome:  # noqa: ANN401 - httpx's own keywords
         import httpx
