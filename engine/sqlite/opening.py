@@ -66,6 +66,7 @@ def open_verified(path: Path, disk: Disk, mode: OpenMode, manifest: Manifest) ->
     try:
         connection = connect(path, disk, mode)
         connection.execute("BEGIN")
+        _refuse_cut(connection, path, disk)
         state = _verified(Scope(connection, LIVE, True), path, manifest)
         connection.execute("COMMIT")
     except BaseException as error:
@@ -74,6 +75,13 @@ def open_verified(path: Path, disk: Disk, mode: OpenMode, manifest: Manifest) ->
         _name_failure(error, path)
         raise
     return connection, state
+
+
+def _refuse_cut(connection: apsw.Connection, path: Path, disk: Disk) -> None:
+    """Refuse a database file that is shorter than its own header says: SQLite would take what is missing for empty."""
+    size, log_size = disk.size_bytes(path / "store.db"), disk.size_bytes(path / "store.db-wal")
+    if not log_size and (size or 0) < connection.pragma("page_count") * PAGE_BYTES:
+        raise not_attachable(path, "damaged", "its database file was cut short")
 
 
 def _name_failure(failure: BaseException, path: Path) -> None:

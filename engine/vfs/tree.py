@@ -19,6 +19,7 @@ from engine.rows.contents import content_of, embedding_state
 from engine.rows.documents import ENTITY_KEYS, RELATION_KEYS, ordered, same, text_of_data
 from engine.rows.entities import stored_state
 from engine.rows.guards import CONTAINS_SUBTYPE, DIRECTORY_SUBTYPE, FILE_SUBTYPE, ROOT_SUBTYPE, VFS_METADATA_KEYS
+from engine.sqlite.rows import corrupt
 from engine.vfs.errors import Code, shown, vfs_error
 from engine.vfs.media import is_text_type, noun_type_of, text_of
 from engine.vfs.paths import ROOT, ancestors_of, parent_of, spelled_name, spelled_parent
@@ -69,7 +70,12 @@ class FileWrite:
 def node_at(view: View, path: str) -> Entity | None:
     """The row at a clean path, or None. One look-up in the path index and one row read."""
     iid = view.path(path)
-    return None if iid is None else view.entities_at([iid])[iid]
+    if iid is None:
+        return None
+    entity = view.entities_at([iid]).get(iid)
+    if entity is None:
+        raise corrupt("path", path, {"iid": iid, "missing": "the entity that it names"})
+    return entity
 
 
 def required_node(view: View, path: str) -> Entity:
