@@ -54,7 +54,8 @@ def take(
         return _taken(target, disk, asked_with)
     making = store.snapshots / temporary_name(name, store.clock)
     try:
-        disk.make_folder(store.snapshots)
+        for folder in (store.snapshots.parent, store.snapshots):
+            disk.make_folder(folder)
         sweep(store.snapshots, disk)
         for _ in range(TRIES_MAX):
             disk.remove_tree(making)

@@ -1,4 +1,4 @@
-"""Sampled damage of every file of a store, read through an attach: the original or a named refusal, and nothing else."""
+"""Sampled damage of every file of a store, read through an attach: the original or a named refusal, nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kills at every step of a snapshot and of a restore: a snapshot is whole or absent, a brain the old one or the new one."""
+"""Kills at every step of a snapshot and of a restore: a snapshot is whole or absent, a brain the old or the new."""
 
 from __future__ import annotations
 
