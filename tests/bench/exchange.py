@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import multiprocessing
-import resource
 import shutil
 import time
 from collections.abc import Callable
@@ -81,10 +80,16 @@ def written(store_path: Path, target: Path) -> None:
     store.close()
 
 
+def _peak_mib() -> float:
+    """The most that this program was resident; `ru_maxrss` goes on from the process that started this one."""
+    with Path("/proc/self/status").open() as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmHWM")) / 1024
+
+
 def _measured(work: Callable[..., None], arguments: tuple[Any, ...], found: Any) -> None:
     started = time.perf_counter()
     work(*arguments)
-    found.put((time.perf_counter() - started, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024))
+    found.put((time.perf_counter() - started, _peak_mib()))
 
 
 def measured(work: Callable[..., None], *arguments: Any) -> tuple[float, float]:
