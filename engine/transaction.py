@@ -67,6 +67,11 @@ class Transaction(View):
         """True once the job has changed a row: it will make a generation."""
         return self._recorder.changed
 
+    @property
+    def hints(self) -> dict[str, object]:
+        """What jobs remember for later jobs of this open store. A job that is taken back takes nothing back here."""
+        return self._context.hints
+
     def abandon(self) -> None:
         """Keep nothing of what the job does, and answer as if it had been kept: a dry run."""
         self.abandoned = True

@@ -41,12 +41,14 @@ if TYPE_CHECKING:
 
 
 class ViewContext(msgspec.Struct, frozen=True):
-    """What every view of one open store shares. `created_ms` is the instant of generation 0."""
+    """What every view of one open store shares. `created_ms` is the instant of generation 0; `hints` is memory of the
+    writer's thread, gone with the open store."""
 
     blobs: BlobFolder
     index_view: "Callable[[int], IndexView]"
     created_ms: int
     segment_map: Callable[[str], mmap.mmap]
+    hints: dict[str, object] = {}
 
 
 class View:

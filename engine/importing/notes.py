@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from engine.importing.frontmatter import read_front_matter
 from engine.importing.rows import RowWarning
+from engine.importing.wikilinks import Link, links_of, tags_of
 
 TITLE_CHARACTERS_MAX = 300
 BYTE_ORDER_MARK = "\ufeff"
@@ -20,11 +21,16 @@ _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What a note says of itself. `fields` is the front matter; `title` falls back to the heading, then the name."""
+    """What a note says of itself. `fields` is the front matter; `title` falls back to the heading, then the name.
+
+    `tags` are those of the front matter, then those of the text.
+    """
 
     title: str
     fields: dict[str, Any]
     warnings: list[RowWarning]
+    links: list[Link] = field(default_factory=list)
+    tags: list[str] = field(default_factory=list)
 
 
 def read_note(text: str, name: str, *, markdown: bool) -> Note:
@@ -39,7 +45,15 @@ def read_note(text: str, name: str, *, markdown: bool) -> Note:
     head = read_front_matter(lines)
     given = head.fields.get("title")
     title = given if isinstance(given, str) and given.strip() else _first_heading(lines[head.body_line :])
-    return Note((title or stem).strip()[:TITLE_CHARACTERS_MAX], head.fields, head.warnings)
+    shown = (title or stem).strip()[:TITLE_CHARACTERS_MAX]
+    tags = [*_given_tags(head.fields.get("tags")), *tags_of(lines, head.body_line)]
+    return Note(shown, head.fields, head.warnings, links_of(lines, head.body_line), list(dict.fromkeys(tags)))
+
+
+def _given_tags(given: object) -> list[str]:
+    """The tags of a front matter: a list of them, or a text with commas or spaces between them."""
+    listed = re.split(r"[,\s]+", given) if isinstance(given, str) else given if isinstance(given, list) else []
+    return [tag.removeprefix("#") for tag in listed if isinstance(tag, str) and tag.removeprefix("#")]
 
 
 def _first_heading(lines: list[str]) -> str | None:

@@ -12,7 +12,8 @@ from engine.doors.files import refuse_owned_keys
 from engine.doors.registry import CallContext, Document
 from engine.importing.answers import answer_of
 from engine.importing.detect import Detected
-from engine.importing.notes import read_note
+from engine.importing.linking import Linker
+from engine.importing.notes import Note, read_note
 from engine.importing.rows import RowWarning
 from engine.rows.documents import same
 from engine.rows.guards import VFS_METADATA_KEYS
@@ -43,7 +44,7 @@ def import_note(
     metadata, warnings = _note_metadata(note.fields)
     warnings = [*note.warnings, *warnings]
     refuse_owned_keys(intake.custom_metadata)
-    metadata |= {"title": note.title, **intake.custom_metadata}
+    metadata |= {"title": note.title, **({"tags": note.tags} if note.tags else {}), **intake.custom_metadata}
     if intake.project_id is not None:
         metadata["projectId"] = intake.project_id
     tally = Tally()
@@ -59,8 +60,24 @@ def import_note(
         tally.states.add(receipt["embedding"])
         tally.note(receipt["entityId"])
         tally.added, tally.updated = (1, 0) if before is None else (0, 1)
+        if intake.relations:
+            warnings += _linked(txn, path, note, call, tally, added=before is None)
     tally.blobs = tally.added + tally.updated
     return {**answer_of(intake, form, tally, 0, warnings), "vfs": {"files": [path]}}
+
+
+def _linked(
+    txn: Transaction, path: str, note: Note, call: CallContext, tally: Tally, *, added: bool
+) -> list[RowWarning]:
+    """Writes the links of a note that was written, and those of others that waited for it."""
+    file = node_at(txn, path)
+    assert file is not None, "the note was written"
+    linker = Linker(txn, call, IMPORTS_FOLDER)
+    warnings = linker.link(file, note.links)
+    tally.relations = linker.made
+    if added:
+        linker.arrived(file)
+    return warnings
 
 
 def _made_name(content: bytes, form: Detected) -> str:
