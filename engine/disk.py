@@ -1,7 +1,7 @@
 """The only file that opens, syncs, renames, locks and maps files outside SQLite.
 
-Every descriptor is close-on-exec. Nothing here opens `store.db`, `-wal` or `-shm`: closing any descriptor of theirs
-drops the POSIX locks that SQLite holds for the whole process (measured).
+Every descriptor is close-on-exec. Nothing here opens `store.db` or `-shm`: closing any descriptor of theirs drops the
+POSIX locks that SQLite holds for the whole process (measured). On its log it holds none.
 """
 
 import ctypes
@@ -103,8 +103,8 @@ class GrowingFile:
 class OpenFile:
     """A regular file open for reading at any place, whatever becomes of its name. `identity` changes with its bytes."""
 
-    def __init__(self, path: Path) -> None:
-        assert path.name not in _FORBIDDEN, path
+    def __init__(self, path: Path, *, may_be_log: bool = False) -> None:
+        assert may_be_log or path.name not in _FORBIDDEN, path
         self._descriptor: int | None = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
         status = os.fstat(self._descriptor)
         if not stat.S_ISREG(status.st_mode):
@@ -164,6 +164,10 @@ class Disk:
             return b"".join(chunks)
         finally:
             os.close(descriptor)
+
+    def open_log(self, path: Path) -> OpenFile:
+        """SQLite's log, for reading at any place. ValueError when it is not a regular file."""
+        return OpenFile(path, may_be_log=True)
 
     def map_readonly(self, path: Path) -> mmap.mmap:
         """The bytes of a regular, non-empty file, mapped for reading. The map outlives the name."""
@@ -242,7 +246,8 @@ class Disk:
         return written
 
     def write_again(self, path: Path) -> int:
-        """Write a file's own bytes over themselves, sync them and the file's name; how many. 0 when it is absent.
+        """Write a file's own bytes over themselves, sync them and the file's name; how many. 0 when it is absent. Ends
+        where a whole MiB is zeros: so far nobody has written.
 
         A sync that failed may have left bytes in the kernel's cache that look whole, that no later sync writes and that
         a power cut takes: only writing them again makes the next sync mean something. Whoever calls this is the only
@@ -254,7 +259,7 @@ class Disk:
             return 0
         try:
             offset = 0
-            while chunk := os.pread(descriptor, _AGAIN_BYTES, offset):
+            while any(chunk := os.pread(descriptor, _AGAIN_BYTES, offset)):
                 self.hit("file.write")
                 offset += os.pwrite(descriptor, chunk, offset)
             self.hit("file.sync")
@@ -289,7 +294,8 @@ class Disk:
 
     def allocate(self, path: Path, size_bytes: int) -> None:
         """Make a file of this size whose blocks are all there; on failure there is none."""
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(path, flags, 0o600)
         try:
             os.posix_fallocate(descriptor, 0, size_bytes)
         except OSError:

@@ -18,6 +18,7 @@ import msgspec
 from contract.refusals import Refusal
 from engine.clock import Clock
 from engine.disk import Disk, FileLock, refusal_of
+from engine.manifest import not_attachable
 
 FOLDER: Final = "locks"
 FLOCK: Final = "_writer.flock"
@@ -26,6 +27,9 @@ CLOSE: Final = "_writer.close"
 READERS: Final = "_readers.flock"
 RESERVE: Final = "_reserve"
 """The file whose blocks are kept for a full disk; see `engine.reserve`."""
+
+_FOREIGN: Final = frozenset({errno.EISDIR, errno.ELOOP, errno.ENOTDIR, errno.ENXIO, errno.EEXIST})
+"""What opening a folder, a symbolic link or a device in the place of a lock's file ends in."""
 
 LOCK_VERSION: Final = 1
 RECORD_BYTES_MAX: Final = 65_536
@@ -40,7 +44,10 @@ ClaimPath = Literal["fresh", "leftover-after-clean-close", "stale-after-crash", 
 
 
 class LockRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The contents of `_writer.lock`. Times are ms since 1970; `claim` is unique to one holding of the lease."""
+    """The contents of `_writer.lock`. Times are ms since 1970; `claim` is unique to one holding of the lease.
+
+    `epoch` and `head` are what the store held, durable, when the record was written; see `engine.witness`.
+    """
 
     pid: int
     hostname: str
@@ -48,6 +55,8 @@ class LockRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     heartbeat: int
     version: int
     claim: str
+    epoch: int = 0
+    head: int = 0
 
     def holder(self) -> dict[str, Any]:
         """What a refused caller is told."""
@@ -167,6 +176,8 @@ class Lease:
                 disk.ensure_file(folder / name)
             flock = _take_flock(folder, disk, pause)
         except OSError as error:
+            if error.errno in _FOREIGN:
+                raise not_attachable(store, "damaged", f"{error.filename} is not what a store has there") from error
             raise refusal_of(error, "claim the writer lease") from error
         try:
             return cls._claimed(folder, disk, clock, flock, force)
@@ -190,6 +201,8 @@ class Lease:
         path = claim_path_of(lock, read_close(folder, disk), force=force)
         disk.hit("lease.read")
         lease = cls(folder, disk, clock, flock, path)
+        if lock is not None:
+            lease.record = msgspec.structs.replace(lease.record, epoch=lock.epoch, head=lock.head)
         try:
             lease._write_somehow()
             disk.hit("lease.written")
@@ -215,8 +228,9 @@ class Lease:
     def _write(self) -> None:
         self._disk.write_atomic(self._folder / LOCK, msgspec.json.encode(self.record))
 
-    def beat(self) -> bool:
-        """Rewrite the heartbeat; False, and nothing written, when the lease file is not ours any more.
+    def beat(self, *, epoch: int | None = None, head: int | None = None) -> bool:
+        """Rewrite the heartbeat, with what the store holds by now; False, and nothing written, when the lease file is
+        not ours any more.
 
         Raises OSError when the disk does not take it: the lease is held all the same.
         """
@@ -229,7 +243,8 @@ class Lease:
             return False
         if current is None or current.claim != self.record.claim:
             return False
-        self.record = msgspec.structs.replace(self.record, heartbeat=self._clock.now_ms())
+        held = {"epoch": epoch or self.record.epoch, "head": head or self.record.head}
+        self.record = msgspec.structs.replace(self.record, heartbeat=self._clock.now_ms(), **held)
         self._disk.write_atomic(self._folder / LOCK, msgspec.json.encode(self.record), sync_name=False)
         return True
 

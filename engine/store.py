@@ -244,7 +244,7 @@ class Store:
 
         Raises OSError when the disk does not take it: the lease is held all the same.
         """
-        return self._writing is not None and self.fence_holds() and self._writing.lease.beat()
+        return self._writing is not None and self.fence_holds() and self._writing.beat()
 
     def maintain(self) -> None:
         """Work for idle time: fold the log into the database, forget old idempotency keys, collect blobs that nothing

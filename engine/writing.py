@@ -16,7 +16,7 @@ from engine.commit import GroupCommit, GroupRefusedError, GroupUnknownError, Wri
 from engine.disk import Disk, FileLock, refusal_of
 from engine.index_holder import IndexHolder
 from engine.lease import FOLDER, READERS, Lease
-from engine.manifest import Manifest
+from engine.manifest import Manifest, not_attachable
 from engine.reserve import TIGHT_BYTES, Reserve
 from engine.sqlite.connect import OpenMode, cache_bytes, close_quietly, connect, refusal_of_failure
 from engine.sqlite.opening import CommitState, open_verified, raise_epoch
@@ -76,16 +76,27 @@ class Writing:
         A log that was left by a crash is written again first: the crash may have followed a failed sync, and whatever
         is acknowledged from here on stands on what the log holds.
         """
+        try:
+            setting.disk.size_bytes(setting.path / "store.db-shm")
+        except ValueError as error:
+            raise not_attachable(setting.path, "damaged", str(error)) from error
         if lease.is_alone:
             setting.disk.write_again(setting.path / "store.db-wal")
-        connection, found = open_verified(setting.path, setting.disk, OpenMode.WRITER, setting.manifest)
+        connection, found = open_verified(
+            setting.path, setting.disk, OpenMode.WRITER, setting.manifest, alone=lease.is_alone
+        )
         try:
             epoch = raise_epoch(connection)
             setting.disk.hit("lease.epoch")
+            lease.beat(epoch=epoch, head=found.head)  # from here on a log that is lost is missed
         except BaseException:
             close_quietly(connection)
             raise
         return cls(setting, connection, lease, msgspec.structs.replace(found, epoch=epoch))
+
+    def beat(self) -> bool:
+        """See `Store.heartbeat`."""
+        return self.lease.beat(epoch=self.state.epoch, head=self.head)
 
     def _use(self, connection: apsw.Connection) -> None:
         self.connection = connection

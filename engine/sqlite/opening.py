@@ -7,6 +7,7 @@ import apsw
 import msgspec
 
 from contract.refusals import Refusal
+from engine import witness
 from engine.aggregates import tables
 from engine.chain import genesis_hash
 from engine.disk import Disk, FileLock
@@ -14,7 +15,7 @@ from engine.lease import FOLDER, READERS, writer_lives
 from engine.manifest import FORMAT as MANIFEST_FORMAT
 from engine.manifest import PRODUCT, Manifest, not_attachable
 from engine.records import Watermarks
-from engine.sqlite import log, resident
+from engine.sqlite import log, resident, tail
 from engine.sqlite.connect import OpenMode, close_quietly, connect, refusal_of_sqlite
 from engine.sqlite.rows import meta_crc
 from engine.sqlite.schema import ADDED, APPLICATION_ID, DDL, FORMAT, PAGE_BYTES
@@ -58,10 +59,15 @@ def attach_mode(store: Path, disk: Disk) -> tuple[OpenMode, FileLock | None]:
     return (OpenMode.LOG_ON_HEAP if has_log else OpenMode.IMMUTABLE), lock
 
 
-def open_verified(path: Path, disk: Disk, mode: OpenMode, manifest: Manifest) -> tuple[apsw.Connection, CommitState]:
+def open_verified(
+    path: Path, disk: Disk, mode: OpenMode, manifest: Manifest, *, alone: bool = False
+) -> tuple[apsw.Connection, CommitState]:
     """A connection, after checks that cost the same whatever the size: the database is the manifest's, its last commit
-    is whole. `StoreNotAttachableError` with the reason otherwise.
+    is whole, and it holds what was known to be in it. `StoreNotAttachableError` with the reason otherwise.
+
+    `alone`: nobody else can be writing, so the end of the log is looked at too.
     """
+    remembered = witness.read(path, disk)
     connection = None
     try:
         connection = connect(path, disk, mode)
@@ -69,6 +75,9 @@ def open_verified(path: Path, disk: Disk, mode: OpenMode, manifest: Manifest) ->
         _refuse_cut(connection, path, disk)
         state = _verified(Scope(connection, LIVE, True), path, manifest)
         connection.execute("COMMIT")
+        if alone or mode is OpenMode.LOG_ON_HEAP:
+            tail.refuse_damaged(connection, path, disk, PAGE_BYTES)
+        remembered.refuse_older(path, state.epoch, state.head)
     except BaseException as error:
         if connection is not None:
             close_quietly(connection)

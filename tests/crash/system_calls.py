@@ -1,6 +1,6 @@
 """Makes the k-th system call of a writing process fail, or kills the process in its place, with strace.
 
-It shares no code with the disk that the other fault tests stand before, and fails the calls that SQLite makes by itself.
+It shares no code with the disk that the other fault tests stand before, and fails the calls that SQLite makes itself.
 The writer remembers each acknowledgement outside the store, through a system call that is never made to fail.
 """
 
