@@ -17,6 +17,7 @@ from contract.refusals import Refusal
 from engine.commit import WriteJob
 from engine.doors.files import decoded_content
 from engine.doors.registry import CallContext, Document, uploads, writes
+from engine.exchange.portable import VERSION
 from engine.fingerprint import fingerprint
 from engine.importing.answers import answer_of, stopped, unreadable
 from engine.importing.detect import FORMATS, LINES, NOTES, Detected, detect
@@ -199,7 +200,19 @@ def _lines_form(lines: LineRows, form: Detected) -> Detected:
     return form
 
 
+def _refuse_version(header: Document | None) -> None:
+    """A later version may mean something else by the same words: nothing of it is read."""
+    if header is not None and header.get("version") != VERSION:
+        raise Refusal(
+            "ImportFormatError",
+            f"The export has version {ascii(header.get('version'))[:32]}; version {VERSION} is read here.",
+            cure="Import it with the release that wrote it, or a later one.",
+            details={"version": VERSION},
+        )
+
+
 def _intake(params: ImportParams, form: Detected, source: str, header: Document | None, call: CallContext) -> Intake:
+    _refuse_version(header)
     return Intake(
         import_id=params.import_id if params.import_id is not None else call.new_id(),
         format=form.format,

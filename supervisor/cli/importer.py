@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
 from contract.doors import DOORS
 from contract.limits import CALL_TIMEOUT_MS_MAX
 from supervisor.cli.beneath import Found, Named, size_bytes
-from supervisor.cli.pieces import PieceError, files_under, format_of, pieces
+from supervisor.cli.pieces import ENDINGS, PieceError, files_under, format_of, pieces
+from supervisor.cli.segments import Segment, segments
 from supervisor.exits import Exit
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ FAILURES_SHOWN_MAX = 20
 TRIES = 3
 FILE_NAME_CHARS_MAX = 255
 IMPORT = DOORS["import"]
+LINES = "jsonl"
 
 
 @dataclass(slots=True)
@@ -52,6 +55,14 @@ class Totals:
             self.note(
                 f"{name}:{failure.get('line', 0) + lines_before}: {failure.get('name')}: {failure.get('message')}"
             )
+
+    def settle(self, name: str, outcome: Outcome, lines_before: int) -> None:
+        """Adds what became of one call."""
+        if outcome.answer is not None:
+            self.take(name, outcome.answer, lines_before)
+        else:
+            refusal = outcome.refusal or {}
+            self.fail(name, f"{refusal.get('name')}: {refusal.get('message')}")
 
     def fail(self, name: str, reason: str) -> None:
         """Counts a file or piece that was refused as a whole."""
@@ -93,6 +104,9 @@ class Job:
     show_default=True,
     help="What to do with ids that exist.",
 )
+@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@click.option("--remap-ids", is_flag=True, help="Give every record a new id.")
+@click.option("--stop-on-error", is_flag=True, help="Write nothing of a call in which a line is faulty.")
 @click.option("--import-id", metavar="TEXT", help="A name for this import; made when absent.")
 @click.option("--no-wait", is_flag=True, help="Do not wait until the texts can be found by meaning.")
 @click.pass_context
@@ -104,11 +118,15 @@ def command(
     default_type: str | None,
     default_subtype: str | None,
     mode: str,
+    dry_run: bool,
+    remap_ids: bool,
+    stop_on_error: bool,
     import_id: str | None,
     no_wait: bool,
 ) -> None:
-    """Import PATHS (.md, .txt, .jsonl, .csv, or folders of them) into a brain. Exit 1 when something was not
-    imported."""
+    """Import PATHS (.md .txt .jsonl .json .csv .tsv .yaml .graphml, exports too, or folders of them) into a brain.
+
+    Exit 1 when something was not imported."""
     import trio
 
     from engine.clock import SystemClock
@@ -117,11 +135,12 @@ def command(
     from supervisor.cli.vectors import wait_until_embedded
 
     files, strange, skipped = files_under(list(paths))
-    given = {"mode": mode, "defaultType": default_type, "defaultSubtype": default_subtype}
+    given: dict[str, Any] = {"mode": mode, "defaultType": default_type, "defaultSubtype": default_subtype}
+    given |= {"dryRun": dry_run or None, "remapIds": remap_ids or None, "stopOnError": stop_on_error or None}
     options = {name: value for name, value in given.items() if value is not None}
     totals = Totals()
     for path in strange:
-        totals.fail(str(path), "its ending is not one of .md .txt .jsonl .csv")
+        totals.fail(str(path), f"its ending is not one of {ENDINGS}")
     for each in skipped:
         totals.pass_over(str(each.path), each.reason)
 
@@ -155,33 +174,59 @@ async def import_files(remote: Remote, files: list[Found | Named], job: Job) -> 
 async def import_file(remote: Remote, file: Found | Named, job: Job) -> None:
     """Imports one file; what fails is counted and named, and the rest goes on."""
     job.totals.files += 1
-    path, name = file.path, file.name
     try:
-        for number, piece in enumerate(pieces(file)):
-            body = {
-                **job.options,
-                "format": format_of(path),
-                "content": piece.content,
-                "fileName": name if len(name) <= FILE_NAME_CHARS_MAX else path.name[-FILE_NAME_CHARS_MAX:],
-                "importId": job.import_id,
-            }
-            outcome = await send(remote, job.brain, body, f"{job.import_id}:{name[-128:]}:{number}")
-            job.advance(piece.size_bytes)
-            if outcome.answer is not None:
-                job.totals.take(name, outcome.answer, piece.lines_before)
-            else:
-                refusal = outcome.refusal or {}
-                job.totals.fail(name, f"{refusal.get('name')}: {refusal.get('message')}")
+        sending = import_lines if format_of(file.path) == LINES else import_pieces
+        await sending(remote, file, job)
     except (PieceError, OSError) as error:
-        job.totals.fail(str(path), error.strerror or str(error) if isinstance(error, OSError) else str(error))
+        job.totals.fail(str(file.path), error.strerror or str(error) if isinstance(error, OSError) else str(error))
 
 
-async def send(remote: Remote, brain: str, body: dict[str, Any], key: str) -> Outcome:
-    """One piece, asked again with its own key when its outcome is not known or the fleet was busy."""
+async def import_pieces(remote: Remote, file: Found | Named, job: Job) -> None:
+    """Sends a file piece by piece, each a call."""
+    for number, piece in enumerate(pieces(file)):
+        body = {**body_of(file, job), "content": piece.content}
+        asked = partial(remote.call, IMPORT, job.brain, body, CALL_TIMEOUT_MS_MAX, key_of(file, job, number))
+        outcome = await send(asked)
+        job.advance(piece.size_bytes)
+        job.totals.settle(file.name, outcome, piece.lines_before)
+
+
+async def import_lines(remote: Remote, file: Found | Named, job: Job) -> None:
+    """Streams a file of JSON Lines; each segment is a call."""
+    with file.open() as opened:
+        for number, segment in enumerate(segments(opened, size_bytes(file))):
+            outcome = await send(partial(_upload, remote, file, job, opened, segment, number))
+            job.totals.settle(file.name, outcome, segment.lines_before)
+
+
+async def _upload(
+    remote: Remote, file: Found | Named, job: Job, opened: BinaryIO, segment: Segment, number: int
+) -> Outcome:
+    async def blocks() -> AsyncIterator[bytes]:
+        for block in segment.blocks(opened):
+            job.advance(len(block))
+            yield block
+
+    return await remote.upload(IMPORT, job.brain, body_of(file, job), blocks(), key_of(file, job, number))
+
+
+def body_of(file: Found | Named, job: Job) -> dict[str, Any]:
+    """The parameters that every call of a file has."""
+    name = file.name if len(file.name) <= FILE_NAME_CHARS_MAX else file.path.name[-FILE_NAME_CHARS_MAX:]
+    return {**job.options, "format": format_of(file.path), "fileName": name, "importId": job.import_id}
+
+
+def key_of(file: Found | Named, job: Job, number: int) -> str:
+    """The idempotency key of one call of a file."""
+    return f"{job.import_id}:{file.name[-128:]}:{number}"
+
+
+async def send(call: Callable[[], Awaitable[Outcome]]) -> Outcome:
+    """One call, asked again with its own key when its outcome is not known or the fleet was busy."""
     import trio
 
     for attempt in range(TRIES):
-        outcome = await remote.call(IMPORT, brain, body, CALL_TIMEOUT_MS_MAX, key)
+        outcome = await call()
         name = (outcome.refusal or {}).get("name")
         if name not in ("OutcomeUnknownError", "OverloadedError") or attempt == TRIES - 1:
             return outcome

@@ -1,7 +1,7 @@
 """A file cut into pieces that each fit one import call. Pure but for the reading; memory holds one piece at a time.
 
-Rows (jsonl, csv) are cut between records; a csv piece repeats the header. A text cannot be cut without changing what it
-says, so it goes whole and the engine judges its size.
+Tables are cut between records, and each piece repeats the header. A text or a document cannot be cut without changing
+what it says, so it goes whole. Lines are no pieces: they are streamed (`segments`).
 """
 
 from __future__ import annotations
@@ -18,8 +18,21 @@ PIECE_BYTES_MAX = 1024 * 1024
 WHOLE_BYTES_MAX = 15 * 1024 * 1024
 """A text file over this cannot fit one call whatever it says."""
 
-FORMATS = {".md": "md", ".markdown": "md", ".txt": "txt", ".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv"}
-ROWS = frozenset({"jsonl", "csv"})
+FORMATS = {
+    ".md": "md",
+    ".markdown": "md",
+    ".txt": "txt",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".json": "json",
+    ".yaml": "yaml",
+    ".yml": "yaml",
+    ".graphml": "graphml",
+}
+ENDINGS = " ".join(FORMATS)
+TABLES = frozenset({"csv", "tsv"})
 
 
 class PieceError(Exception):
@@ -64,15 +77,13 @@ def pieces(source: Found | Named | Path) -> Iterator[Piece]:
     named = Named(source) if isinstance(source, Path) else source
     kind = format_of(named.path)
     with named.open() as file:
-        if kind not in ROWS:
+        if kind not in TABLES:
             data = file.read(WHOLE_BYTES_MAX + 1)
             if len(data) > WHOLE_BYTES_MAX:
                 raise PieceError(f"it has more than {WHOLE_BYTES_MAX} bytes, which no one call can carry; split it")
             yield Piece(_text(data, 0), len(data), 0)
-        elif kind == "csv":
-            yield from _rows(file, header=_record(file))
         else:
-            yield from _rows(file, header=None)
+            yield from _rows(file, header=_record(file))
 
 
 def _text(data: bytes, offset: int) -> str:
@@ -93,34 +104,32 @@ def _record(file: BinaryIO) -> bytes:
     return record
 
 
-def _rows(file: BinaryIO, header: bytes | None) -> Iterator[Piece]:
-    start = 0 if header is None else len(header)
+def _rows(file: BinaryIO, header: bytes) -> Iterator[Piece]:
+    start = len(header)
     before = 0
     gathered: list[bytes] = []
-    size = len(header or b"")
+    size = len(header)
     lines = 0
-    first = True
-    while record := file.readline() if header is None else _record(file):
+    while record := _record(file):
         if gathered and size + len(record) > PIECE_BYTES_MAX:
-            yield _piece(gathered, header, start, before, first=first)
-            first, start, before, lines, size, gathered = (
-                False,
+            yield _piece(gathered, header, start, before)
+            start, before, lines, size, gathered = (
                 start + sum(map(len, gathered)),
                 before + lines,
                 0,
-                len(header or b""),
+                len(header),
                 [],
             )
         gathered.append(record)
         size += len(record)
         lines += record.count(b"\n")
-    if gathered or first:
-        yield _piece(gathered, header, start, before, first=first)
+    if gathered or not before:
+        yield _piece(gathered, header, start, before)
 
 
-def _piece(records: list[bytes], header: bytes | None, start: int, before: int, *, first: bool) -> Piece:
+def _piece(records: list[bytes], header: bytes, start: int, before: int) -> Piece:
     body = b"".join(records)
-    head = _text(header, 0) if header is not None else ""
+    head = _text(header, 0)
     if head and not head.endswith("\n") and body:
         head += "\n"
-    return Piece(head + _text(body, 0 if first and header is None else max(start, 1)), len(body), before)
+    return Piece(head + _text(body, max(start, 1)), len(body), before)

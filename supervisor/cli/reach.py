@@ -16,9 +16,11 @@ from urllib.parse import quote, urlsplit
 
 from contract import codec
 from contract.door import Door, Effect
+from contract.limits import CALL_TIMEOUT_MS_MAX
 from contract.refusals import CATALOGUE, Refusal
-from contract.server import EVENT_STREAM_MEDIA_TYPE
+from contract.server import EVENT_STREAM_MEDIA_TYPE, JSONL_MEDIA_TYPE
 from ipc.events import Event, EventReader
+from ipc.preamble import with_preamble
 from supervisor.config import LONE_BRAIN
 from supervisor.exits import Exit, StartRefusal
 
@@ -46,6 +48,12 @@ class Remote(Protocol):
 
     def events(self, door: Door, brain: str, body: Mapping[str, Any]) -> AsyncGenerator[Event, None]:
         """A door that answers as a stream of events, event by event until it ends; raises the Refusal it ends in."""
+        ...
+
+    async def upload(
+        self, door: Door, brain: str, body: Mapping[str, Any], lines: AsyncIterator[bytes], key: str | None = None
+    ) -> Outcome:
+        """One door call whose body is JSON Lines, sent while they are read; `body` has the other parameters."""
         ...
 
     async def health(self) -> Outcome:
@@ -135,15 +143,30 @@ class SocketRemote:
         """See `Remote`."""
         return await self._send("server.health", None, {}, Effect.READ, 5_000, None)
 
+    async def upload(
+        self, door: Door, brain: str, body: Mapping[str, Any], lines: AsyncIterator[bytes], key: str | None = None
+    ) -> Outcome:
+        """See `Remote`."""
+        given = codec.encode(dict(body), "msgpack")
+        return await self._send(
+            door.full_name, brain, with_preamble(given, lines), door.effect, CALL_TIMEOUT_MS_MAX, key
+        )
+
     async def _send(
-        self, door: str, brain: str | None, body: dict[str, Any], effect: Effect, timeout_ms: int, key: str | None
+        self,
+        door: str,
+        brain: str | None,
+        body: dict[str, Any] | AsyncIterator[bytes],
+        effect: Effect,
+        timeout_ms: int,
+        key: str | None,
     ) -> Outcome:
         reply = await self._link.call(
             door=door,
             brain=brain,
             credential=self._credential,
             peer=None,
-            body=codec.encode(body, "msgpack"),
+            body=codec.encode(body, "msgpack") if isinstance(body, dict) else body,
             media="json",
             timeout_ms=timeout_ms,
             key=key,
@@ -261,6 +284,16 @@ class HttpRemote:
             raise not_running(
                 f"{self._base} does not answer ({type(error).__name__})", "Start it: brainy serve, or call again"
             ) from error
+
+    async def upload(
+        self, door: Door, brain: str, body: Mapping[str, Any], lines: AsyncIterator[bytes], key: str | None = None
+    ) -> Outcome:
+        """See `Remote`."""
+        path, rest = fill_route(door, brain, body)
+        headers = {"Brainy-Timeout-Ms": str(CALL_TIMEOUT_MS_MAX), "Content-Type": JSONL_MEDIA_TYPE}
+        headers |= {} if key is None else {"Idempotency-Key": key}
+        query = {name: value if isinstance(value, str) else json.dumps(value) for name, value in rest.items()}
+        return await self._send(door.method, path, headers, CALL_TIMEOUT_MS_MAX, params=query, content=lines)
 
     async def health(self) -> Outcome:
         """See `Remote`."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import trio.testing
 
 from contract.door import Door
 from supervisor.cli import importer, pieces
-from supervisor.cli.reach import Outcome
+from supervisor.cli.reach import Outcome, Pieces
 from supervisor.exits import Exit
 
 ADDED = {"importId": "i", "format": "jsonl", "added": 2, "updated": 1, "skipped": 0, "relations": 3, "failed": []}
@@ -31,6 +32,15 @@ class Scripted:
         assert door.name == "import"
         self.asked.append((dict(body), key))
         return self.outcomes.pop(0) if len(self.outcomes) > 1 else self.outcomes[0]
+
+    async def upload(
+        self, door: Door, brain: str, body: Mapping[str, Any], lines: AsyncIterator[bytes], key: str | None = None
+    ) -> Outcome:
+        content = b"".join([block async for block in lines])
+        return await self.call(door, brain, {**body, "content": content.decode()}, 0, key)
+
+    def parts(self, door: Door, brain: str, body: Mapping[str, Any]) -> AbstractAsyncContextManager[Pieces]:
+        raise AssertionError("nobody exports here")
 
     async def health(self) -> Outcome:
         raise AssertionError("nobody asks for health here")
@@ -68,14 +78,14 @@ def test_a_folder_is_imported_file_by_file_under_its_relative_names(tmp_path: Pa
 
 
 def test_pieces_of_one_file_go_in_order_each_under_its_own_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pieces, "PIECE_BYTES_MAX", 20)
-    (tmp_path / "a.jsonl").write_text('{"id": "1"}\n{"id": "2"}\n{"id": "3"}\n')
+    monkeypatch.setattr(pieces, "PIECE_BYTES_MAX", 7)
+    (tmp_path / "a.csv").write_text("id\n1111\n2222\n3333\n")
     failed = [{"line": 1, "name": "ValidationError", "message": "no"}]
     remote = Scripted(answered(), answered(failed=failed), answered())
-    totals, _ = imported(remote, tmp_path / "a.jsonl")
-    assert [body["content"].strip() for body, _ in remote.asked] == ['{"id": "1"}', '{"id": "2"}', '{"id": "3"}']
+    totals, _ = imported(remote, tmp_path / "a.csv")
+    assert [body["content"] for body, _ in remote.asked] == ["id\n1111\n", "id\n2222\n", "id\n3333\n"]
     assert len({key for _, key in remote.asked}) == 3
-    assert totals.failures == ["a.jsonl:2: ValidationError: no"]
+    assert totals.failures == ["a.csv:2: ValidationError: no"]
     assert importer.summary(totals) is Exit.REFUSED
 
 
@@ -104,3 +114,13 @@ def test_what_always_fails_ends(tmp_path: Path) -> None:
     totals, _ = imported(remote, tmp_path / "a.md")
     assert totals.failed == 1
     assert len(remote.asked) == importer.TRIES
+
+
+def test_lines_are_streamed_as_they_are(tmp_path: Path) -> None:
+    text = '{"id": "1"}\n{"id": "2"}\n'
+    (tmp_path / "a.jsonl").write_text(text)
+    remote = Scripted(answered())
+    totals, done = imported(remote, tmp_path / "a.jsonl")
+    [(body, key)] = remote.asked
+    assert (body["content"], body["format"], key) == (text, "jsonl", "i:a.jsonl:0")
+    assert (totals.added, done) == (2, len(text))

@@ -17,22 +17,6 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("small")
-def test_json_lines_are_cut_between_lines(tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
-    lines = [f'{{"id": "{n}", "text": "é"}}\n' for n in range(20)]
-    path.write_text("".join(lines), encoding="utf-8")
-    found = list(p.pieces(path))
-    assert "".join(piece.content for piece in found) == "".join(lines)
-    assert len(found) > 3
-    assert all(piece.content.endswith("\n") for piece in found)
-    assert [piece.lines_before for piece in found][:3] == [
-        0,
-        found[0].content.count("\n"),
-        2 * found[0].content.count("\n"),
-    ]
-
-
-@pytest.mark.usefixtures("small")
 def test_csv_pieces_repeat_the_header_and_never_cut_a_quoted_cell(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     rows = [[str(n), f'say "{n}"\nand more'] for n in range(12)]
@@ -53,7 +37,7 @@ def test_a_text_goes_whole(tmp_path: Path) -> None:
 
 
 def test_an_empty_file_is_one_empty_piece(tmp_path: Path) -> None:
-    for name in ("a.md", "a.jsonl", "a.csv"):
+    for name in ("a.md", "a.json", "a.csv"):
         (tmp_path / name).write_bytes(b"")
         assert [piece.content for piece in p.pieces(tmp_path / name)] == [""]
 
