@@ -24,9 +24,9 @@ from engine.commit import WriteJob
 from engine.disk import refusal_of
 from engine.doors.files import described, written
 from engine.fingerprint import fingerprint
+from engine.reserve import RESERVE_BYTES
 from engine.store import Store
 from engine.vfs.tree import HEAD_BYTES_MAX, Payload
-from engine.reserve import RESERVE_BYTES
 from ipc.link import Upload
 from supervisor.pool import Pool
 from supervisor.runner import Done, Runner, Work

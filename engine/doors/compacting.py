@@ -19,7 +19,7 @@ def compact(store: Store, params: CompactParams, call: CallContext) -> Document:
     """Makes a point in time the oldest that can be read, and gives back what only older ones needed.
 
     `dryRun` (the default) only counts. Current records, the chain of the commits that stay and idempotency keys are not
-    touched. Files that no kept version has any more are collected afterwards, once nobody can still be reading them, and
+    touched. Files that no kept version has any more are collected later, once nobody can still be reading them, and
     are not among `freedBytes`. OverloadedError while another process reads the store frozen.
     """
     if not params.dry_run:

@@ -61,8 +61,14 @@ def import_content(txn: Transaction, params: ImportParams, call: CallContext) ->
         answer = _imported_note(txn, params, form, source, content, call)
     else:
         answer = _imported_rows(txn, params, form, source, content, call)
+    return _concluded(txn, params, answer)
+
+
+def _concluded(txn: Transaction, params: ImportParams, answer: Document) -> Document:
+    """The answer of a job, which a dry run does not keep."""
     if params.dry_run:
         txn.abandon()
+        return answer | {"changed": False}
     return answer if txn.changed else answer | {"changed": False}
 
 
@@ -137,10 +143,7 @@ def _whole_upload(
     tally = _carried_out(run, form)
     if run.failed_count and params.stop_on_error:
         raise stopped(tally.failures, run.failed_count)
-    if params.dry_run:
-        txn.abandon()
-    answer = answer_of(intake, form, tally, run.failed_count)
-    return answer if txn.changed else answer | {"changed": False}
+    return _concluded(txn, params, answer_of(intake, form, tally, run.failed_count))
 
 
 class _Commits:

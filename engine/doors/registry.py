@@ -118,7 +118,7 @@ class EngineDoor:
     """One door as the engine serves it; `name` is the contract's full name (`vfs.readFile`).
 
     `frees` marks a write that only removes: it may use the reserve that a nearly full disk keeps. `writing` marks a
-    MECHANICS door that needs the brain open for writing; its parameters hold the idempotency key, however it came. `live`
+    MECHANICS door that needs the brain open for writing; its parameters hold the idempotency key, if any. `live`
     marks a read of what the commits keep current, which costs far more at a generation that has just passed.
     """
 

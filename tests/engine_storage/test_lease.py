@@ -69,7 +69,12 @@ def claim_path(path: Path, **more: bool) -> str:
 def test_orderly_closes_leave_a_fresh_lease_a_lease_09(tmp_path: Path) -> None:
     new_store(tmp_path / "s").close()
     assert [claim_path(tmp_path / "s") for _ in range(2)] == ["fresh", "fresh"]
-    assert sorted(os.listdir(tmp_path / "s" / "locks")) == ["_readers.flock", "_reserve", "_writer.close", "_writer.flock"]
+    assert sorted(os.listdir(tmp_path / "s" / "locks")) == [
+        "_readers.flock",
+        "_reserve",
+        "_writer.close",
+        "_writer.flock",
+    ]
 
 
 def test_a_killed_holder_leaves_a_stale_lease_a_lease_04(tmp_path: Path) -> None:
