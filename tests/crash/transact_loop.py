@@ -68,9 +68,9 @@ def run_writer(path: Path, acknowledgements: Path, seed: int, step: str) -> None
     if step == "operation":
         _kill_at(rng.randrange(3 * MEMBERS), transacting, "perform")
     if step == "restore":
-        from engine.sqlite.recorder import Recorder
+        from engine.undo import door
 
-        _kill_at(rng.randrange(8 * MEMBERS), Recorder, "add_entity")
+        _kill_at(rng.randrange(2 * MEMBERS - 1), door, "ordered")  # once for each entity, then for each edge
     store = Store.open_writer(path)
     out = os.open(acknowledgements, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
     print("ready", flush=True)
