@@ -22,10 +22,7 @@ FORMAT: Final = "brain-portable-graph"
 VERSION: Final = 1
 KINDS: Final = ("e", "r", "b")
 
-_STARTS: Final = tuple(b'{"%b":{' % kind.encode() for kind in KINDS)
-_START_BYTES: Final = len(b'{"e":')
-_CRC: Final = b'},"crc":"'
-_END_BYTES: Final = len(b',"crc":"01234567"}')
+_FRAMED: Final = re.compile(rb'\{"([erb])":(\{.*\}),"crc":"([0-9a-f]{8})"\}')
 _BLOB: Final = re.compile(rb'\{"b":\{[^{}]{0,200}?"sha256":"([0-9a-f]{64})"')
 
 
@@ -39,19 +36,10 @@ def line_end(crc: int) -> bytes:
     return b',"crc":"%08x"}\n' % crc
 
 
-def framed(text: bytes) -> bytes | None:
-    """The value of a line that is framed as `line` frames it, whatever its `crc` says; None for any other line."""
-    if not text.startswith(_STARTS) or text[-_END_BYTES - 1 : -10] != _CRC or not text.endswith(b'"}'):
-        return None
-    return text[_START_BYTES:-_END_BYTES]
-
-
 def is_damaged(text: bytes) -> bool:
     """Whether a line carries a `crc` that its bytes do not have. `text` is the line without its end."""
-    value = framed(text)
-    if value is None:
-        return False
-    return b"%08x" % crc32(value) != text[-10:-2]
+    found = _FRAMED.fullmatch(text)
+    return found is not None and crc32(found[2]) != int(found[3], 16)
 
 
 def blob_of_line(text: bytes) -> str | None:

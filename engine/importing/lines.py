@@ -9,25 +9,17 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-import re
 from collections.abc import Iterator
 from typing import IO, Any, Final
 
-import msgspec
-import numpy as np
-
 from contract.codec import decode
 from contract.refusals import Refusal
-from contract.vector import Vector
 from engine.doors.registry import Document
 from engine.exchange import portable
 from engine.importing.jsonrows import row_of_item
 from engine.importing.rows import ImportFailure, Row
 
 BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
-_VECTOR: Final = re.compile(rb', ?"vector": ?(?=\[)')
-_NUMERIC: Final = b"0123456789.-+eE, "
-_FLOATS: Final = msgspec.json.Decoder(list[float])
 _CONTENT: Final = b'"base64":"'
 
 
@@ -93,13 +85,13 @@ class LineRows:
                 return ImportFailure(number, "ImportFormatError", DAMAGED)
             if portable.blob_of_line(text) is not None:
                 return Row(number, blob_head(text), exact=True, blob=True, place=place, size=len(text))
-            document = with_vector(text) or decode(text, "json")
+            document = decode(text, "json")
         except Refusal as refusal:
             return ImportFailure(number, refusal.name, refusal.message)
         return row_of_item(number, document, place=place, size=len(text))
 
     def _survey(self) -> None:
-        digest = hashlib.sha256()
+        digest, whole = hashlib.sha256(), hashlib.sha256()
         last: tuple[int, bytes, str] | None = None
         number, place = 0, 0
         self._file.seek(0)
@@ -114,8 +106,9 @@ class LineRows:
             elif line.startswith(b'{"end"'):
                 last = (number, line, digest.hexdigest())
             digest.update(line)
+            whole.update(line)
             place += len(line)
-        self.sha256 = digest.hexdigest()
+        self.sha256 = whole.hexdigest()
         if self.header is not None and not self.header.get("part"):
             self._judge_end(last, number)
 
@@ -134,41 +127,6 @@ class LineRows:
         if not isinstance(document, dict) or document.get("sha256") != digest:
             text = "The lines before this one are not those that the export was written with: their digest differs."
             self.faults.append(ImportFailure(number, "ImportFormatError", text))
-
-
-def with_vector(text: bytes) -> Document | None:
-    """The document of a line whose record ends with its vector, which is most of its bytes: read as numbers at once.
-
-    None where that is not plain to see, or not plainly valid: the line is then decoded like any other. The end of the
-    line closes the record, and only numbers stand between the bracket and it, so that nothing else can be meant.
-    """
-    value = portable.framed(text) or text
-    for end in (b"]}}", b"]}"):
-        if value.endswith(end):
-            break
-    else:
-        return None
-    opened = _VECTOR.search(value, max(0, value.rfind(b'"vector"') - 2))
-    if opened is None:
-        return None
-    numbers = value[opened.end() : len(value) - len(end) + 1]
-    if numbers.translate(None, _NUMERIC) != b"[]":
-        return None
-    bare = value[: opened.start()] + end[1:]
-    try:
-        document = decode(bare, "json")
-        with np.errstate(over="ignore"):  # what overflows is not finite, which is looked at below
-            vector = np.array(_FLOATS.decode(numbers), dtype="<f4")
-    except (Refusal, msgspec.DecodeError):
-        return None
-    wrapped = value is text and end == b"]}}"
-    record = document.get("e") if wrapped and isinstance(document, dict) else document
-    if not isinstance(record, dict) or "vector" in record or not len(vector) or not np.isfinite(vector).all():
-        return None
-    record["vector"] = Vector(vector.tobytes())
-    if value is text:
-        return document if isinstance(document, dict) else None
-    return {text[2:3].decode(): record}
 
 
 DAMAGED: Final = (
