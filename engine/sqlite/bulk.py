@@ -139,8 +139,8 @@ def vectors_of(scope: Scope, cids: Sequence[int]) -> dict[int, VectorRow]:
     found: dict[int, VectorRow] = {}
     for chunk, marks in _chunks(list(dict.fromkeys(cids))):
         sql = (
-            "SELECT c.cid, v.vid,v.cid,v.space,v.crc,v.v, (SELECT n.cid FROM vec n WHERE n.vid=v.vid+1) "
-            "FROM content c JOIN vec v ON v.vid=c.vid WHERE c.cid IN " + marks
+            "SELECT c.cid, c.vid,v.cid,v.space,v.crc,v.v, (SELECT n.cid FROM vec n WHERE n.vid=v.vid+1) "
+            "FROM content c LEFT JOIN vec v ON v.vid=c.vid WHERE c.vid<>0 AND c.cid IN " + marks
         )
         for cid, vid, owner, space, crc, data, following in scope.each(sql, chunk):
             checked = entities.vector_of_row((vid, owner, space, crc, data), cid)

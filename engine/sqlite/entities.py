@@ -3,9 +3,12 @@
 from typing import Final
 
 from contract.refusals import Refusal
-from engine.records import FOREVER, Content, Entity, Passage, PendingContent, Revision, Space
+from engine.records import FOREVER, NO_CONTENT, Content, Entity, Passage, PendingContent, Revision, Space
 from engine.sqlite.rows import corrupt, entity_of, is_small_intact
 from engine.sqlite.scope import Scope
+
+DIMENSIONS_MAX: Final = 65_536
+"""No vector space is wider; a row that says so is damaged."""
 
 _TAIL: Final = "id,type,sub,vis,service,crc,doc"
 CURRENT: Final = f"SELECT iid,ver,cid,g0,{FOREVER},{_TAIL} FROM ent "
@@ -100,7 +103,16 @@ def _has_predecessor(scope: Scope, version: Entity) -> bool:
 def text(scope: Scope, cid: int) -> str | None:
     """See `View.text`."""
     row = scope.row("SELECT cid,iid,src,vid,crc,text FROM content WHERE cid=?", (cid,))
-    return None if row is None else text_of_content(scope, row)
+    if row is None:
+        _refuse_missing(cid)
+        return None
+    return text_of_content(scope, row)
+
+
+def _refuse_missing(cid: int) -> None:
+    """A content that a version names is there as long as the version is."""
+    if cid != NO_CONTENT:
+        raise corrupt("content", cid, {"missing": "its row"})
 
 
 def text_of_content(scope: Scope, row: tuple[int, int, int, int, int, str | None]) -> str | None:
@@ -122,9 +134,12 @@ def text_of_content(scope: Scope, row: tuple[int, int, int, int, int, str | None
 def vector(scope: Scope, cid: int) -> bytes | None:
     """See `View.vector`."""
     row = scope.row(
-        "SELECT v.vid,v.cid,v.space,v.crc,v.v FROM content c JOIN vec v ON v.vid=c.vid WHERE c.cid=?", (cid,)
+        "SELECT c.vid,v.cid,v.space,v.crc,v.v FROM content c LEFT JOIN vec v ON v.vid=c.vid WHERE c.cid=?", (cid,)
     )
-    return None if row is None else vector_of_row(row, cid)
+    if row is None:
+        _refuse_missing(cid)
+        return None
+    return vector_of_row(row, cid) if row[0] else None
 
 
 def passages(scope: Scope, cid: int) -> list[Passage]:
@@ -145,6 +160,7 @@ def content(scope: Scope, cid: int) -> Content | None:
     """See `View.content`."""
     row = scope.row("SELECT cid,iid,src,vid,crc,text FROM content WHERE cid=?", (cid,))
     if row is None:
+        _refuse_missing(cid)
         return None
     text, run = text_of_content(scope, row), _run(scope, cid)
     if not run:
@@ -164,6 +180,8 @@ def _run(scope: Scope, cid: int) -> list[tuple[int, int, int, int, bytes]]:
         if row[1:3] != (cid, run[0][2] if run else row[2]):
             break
         run.append(row)
+    if not run:
+        raise corrupt("vector", cid, {"vid": first[0]})
     return run
 
 
@@ -177,7 +195,11 @@ def vector_of_row(row: tuple[int, int, int, int, bytes], cid: int) -> bytes:
 
 def spaces(scope: Scope) -> list[Space]:
     """See `View.spaces`."""
-    return [Space(*row) for row in scope.rows("SELECT space,model,dims,hash FROM space ORDER BY space")]
+    found = [Space(*row) for row in scope.rows("SELECT space,model,dims,hash FROM space ORDER BY space")]
+    for space in found:
+        if type(space.dimensions) is not int or not 1 <= space.dimensions <= DIMENSIONS_MAX:
+            raise corrupt("vector space", space.space)
+    return found
 
 
 def pending(scope: Scope, limit: int, after_cid: int) -> list[PendingContent]:

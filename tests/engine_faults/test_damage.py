@@ -6,14 +6,17 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import apsw
 import pytest
 
 from contract.refusals import Refusal
+from engine.records import Content
 from engine.store import Store
+from engine.transaction import Transaction
 from tests.crash import damage
 from tests.crash.script import Seen, observe
 from tests.crash.wounds import REPLACEMENTS
-from tests.support.storage import add, new_store, refused
+from tests.support.storage import add, commit, entity_doc, new_store, refused, vector_of
 
 FRAME_BYTES = 8_192 + 24
 
@@ -215,3 +218,25 @@ def test_what_is_not_a_file_is_refused_without_waiting_d_06(
             ending = refusal.name
         assert ending in (names, "StoreNotAttachableError")
     assert len(os.listdir("/proc/self/fd")) == descriptors
+
+
+@pytest.mark.parametrize("table", ["content", "vec"])
+def test_a_row_that_a_record_names_is_missed_d_03(tmp_path: Path, table: str) -> None:
+    """A lost row is reported by name, never read as a record without text or vector."""
+    store = new_store(tmp_path / "s")
+
+    def fill(txn: Transaction) -> None:
+        space = txn.space("model", 2, "hash")
+        txn.add_entity(entity_doc("a"), Content("text of a", vector_of(1, 0), space))
+
+    commit(store, fill)
+    store.close()
+    connection = apsw.Connection(str(tmp_path / "s" / "store.db"))
+    connection.execute(f"DELETE FROM {table}")
+    connection.close()
+    store = Store.attach(tmp_path / "s")
+    with store.view() as view:
+        reads: list[Callable[[], object]] = [lambda: view.vector(1), lambda: view.content(1)]
+        reads += [lambda: view.text(1)] if table == "content" else [lambda: view.vectors([1])]
+        assert [refused(read).name for read in reads] == ["RecordCorruptError"] * 3
+    store.close()

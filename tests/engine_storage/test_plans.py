@@ -4,7 +4,7 @@ from pathlib import Path
 
 import apsw
 
-from engine.records import RelationQuery
+from engine.records import Content, RelationQuery
 from engine.view import View
 from tests.support.storage import commit, entity_doc, new_store, relation_doc
 
@@ -43,7 +43,7 @@ def test_no_read_scans_a_table(tmp_path: Path) -> None:
     store = new_store(tmp_path / "s")
 
     def begin(txn: object) -> None:
-        a, b = (txn.add_entity(entity_doc(name), None).iid for name in "ab")
+        a, b = (txn.add_entity(entity_doc(name), Content(f"text of {name}", pending=True)).iid for name in "ab")
         txn.add_relation(relation_doc("r", "a", "b"), a, b)
         txn.set_path("/a", a)
 
