@@ -56,15 +56,17 @@ def test_a_brain_is_snapshotted_and_restored_while_it_is_used(fleet: Fleet, aski
     assert asking.serve("/restore", name="one").json()["error"]["name"] == "ConfirmationRequiredError"
     assert asking.own("/restore", name="one", confirm=True).status_code == 403
     statuses: set[int] = set()
-    stop = threading.Event()
+    began, stop = threading.Event(), threading.Event()
 
     def read() -> None:
         with httpx.Client(base_url=fleet.url, timeout=60, headers=asking.owner) as http:
             while not stop.is_set():
                 statuses.add(http.get("/v1/brains/brain/entities/n5").status_code)
+                began.set()
 
     reading = threading.Thread(target=read)
     reading.start()
+    assert began.wait(60)
     answer = asking.serve("/restore", name="one", confirm=True, idempotencyKey="k2")
     stop.set()
     reading.join()
