@@ -113,7 +113,8 @@ def test_what_was_stored_before_a_rule_can_be_changed_elsewhere(brain: Brain):
 @pytest.mark.parametrize("value", ["open", 3, 3.0, None, [1, 2]])
 def test_values_of_the_vocabulary_are_accepted(brain: Brain, value: object):
     brain.ask("schema.trackField", {"name": "status", "values": ["open", 3, [1, 2]]})
-    brain.ask("add", {**TASK, "metadata": {"status": value}})
+    added = brain.ask("add", {**TASK, "metadata": {"status": value}})
+    assert brain.ask("get", {"id": added["id"]})["metadata"]["status"] == value
 
 
 @pytest.mark.parametrize("value", ["Open", 4, True, "3", [2, 1], {"a": 1}])

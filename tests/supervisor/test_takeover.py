@@ -115,10 +115,15 @@ def test_a_stdio_supervisor_never_asks_another_to_leave(store: Path) -> None:
 
 
 def test_an_empty_folder_has_nobody_to_ask(store: Path) -> None:
+    seen: list[Observation] = []
+    observer = Observer()
+    observer.subscribe(seen.append)
+
     async def main() -> None:
         await settle(
             [store], origin=Origin.SERVE, listens=[], version="1", take=True,
-            observer=Observer(), unreachable=(Refusal, OSError), monotonic=time.monotonic,
+            observer=observer, unreachable=(Refusal, OSError), monotonic=time.monotonic,
         )  # fmt: skip
 
     trio.run(main)
+    assert seen == []
