@@ -18,7 +18,7 @@ from hypercorn.app_wrappers import ASGIWrapper
 from hypercorn.asyncio.tcp_server import TCPServer
 from hypercorn.asyncio.worker_context import WorkerContext
 from hypercorn.config import Config
-from hypercorn.events import Closed, RawData
+from hypercorn.events import Closed, Event, RawData
 from hypercorn.protocol.h2 import H2Protocol
 
 from workers.listen import BACKLOG
@@ -34,6 +34,8 @@ STREAMS_PER_CONNECTION_MAX = 128
 DRAIN_S = 8.0
 # A connection that was cut needs this long at most to unwind.
 CUT_S = 1.0
+# A peer has this long to close its half after the server closed its own.
+LINGER_S = 1.0
 READ_BYTES = 64 * 1024
 
 
@@ -65,12 +67,17 @@ class _Abort:
 
 
 class Connection(TCPServer):
-    """hypercorn's connection with three repairs.
+    """hypercorn's connection with four repairs.
 
     An HTTP/2 connection that has opened no stream yet has an idle timeout too (hypercorn stops it at the preface and
-    starts it after the first stream), an HTTP/2 peer is told GOAWAY before an idle connection is closed, and the idle
-    timer ends with the connection, not after it.
+    starts it after the first stream), an HTTP/2 peer is told GOAWAY before an idle connection is closed, the idle
+    timer ends with the connection, not after it, and the server closes its own half first: a socket that is closed
+    with unread bytes in it resets the connection, and the peer may lose the last of what it was told.
     """
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._closing: asyncio.TimerHandle | None = None
 
     @property
     def idle(self) -> bool:
@@ -90,6 +97,8 @@ class Connection(TCPServer):
     async def _read_data(self) -> None:
         with contextlib.suppress(OSError, TimeoutError):
             while data := await self.reader.read(READ_BYTES):
+                if self._closing is not None:
+                    continue
                 await self.protocol.handle(RawData(data))
                 # hypercorn has no public word for "the idle timer runs"; its version is locked.
                 if self.idle_task._handle is None and isinstance(self._inner(), H2Protocol) and self.idle:
@@ -97,13 +106,36 @@ class Connection(TCPServer):
         await self.protocol.handle(Closed())
         # Otherwise the idle timer would keep a connection, its descriptor too, that its peer has closed.
         await self.idle_task.stop()
+        if self._closing is not None:
+            self._closing.cancel()
+
+    async def protocol_send(self, event: Event) -> None:
+        """Send, or close, what the protocol says."""
+        if isinstance(event, Closed):
+            self._half_close()
+        else:
+            await super().protocol_send(event)
 
     async def _initiate_server_close(self) -> None:
         inner = self._inner()
         if isinstance(inner, H2Protocol) and not inner.closed:
             inner.connection.close_connection()
             await self.protocol_send(RawData(inner.connection.data_to_send()))
-        await super()._initiate_server_close()
+        await self.protocol.handle(Closed())
+        self._half_close()
+
+    def _half_close(self) -> None:
+        """Close the writing half; what the peer still sends is read and thrown away until it closes, or for
+        `LINGER_S`."""
+        transport = self.writer.transport
+        if self._closing is not None:
+            return
+        self._closing = self.loop.call_later(LINGER_S, transport.close)
+        if transport.can_write_eof():
+            with contextlib.suppress(OSError, RuntimeError):
+                self.writer.write_eof()
+        else:
+            transport.close()
 
 
 class HttpServer:
