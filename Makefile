@@ -5,7 +5,7 @@ BIN    := $(CURDIR)/$(VENV)/bin
 # The folder that holds (or will hold) the brain that `make run` serves.
 DIR    ?= .
 
-.PHONY: run test check format build bench crash soak lock clean
+.PHONY: run test check format build bench bench-peers crash soak lock clean
 
 run: $(VENV)/.run
 	@cd $(DIR) && { test -e brain || $(BIN)/brainy init; } && exec $(BIN)/brainy
@@ -29,6 +29,10 @@ build: $(VENV)/.dev
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m tests.bench
+
+# Beside Chroma and PostgreSQL, which it installs under .peers/ at the first run.
+bench-peers: $(VENV)/.dev
+	$(BIN)/python -m tests.bench.peers
 
 crash: $(VENV)/.dev
 	$(BIN)/python -m tests.crash --kills 200

@@ -9,6 +9,7 @@ from __future__ import annotations
 import selectors
 import socket
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
@@ -46,11 +47,18 @@ class Answer:
 
 
 class Connection:
-    """One kept-alive connection that sends a request and reads a response with a length."""
+    """One kept-alive connection that sends a request and reads a response with a length.
+
+    A subclass speaks another protocol by giving another socket and another `take`.
+    """
 
     def __init__(self, host: str, port: int) -> None:
-        self.socket = socket.create_connection((host, port))
+        self.adopt(socket.create_connection((host, port)))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def adopt(self, sock: socket.socket) -> None:
+        """Takes a connected socket."""
+        self.socket = sock
         self.buffer = b""
         self.started = 0.0
 
@@ -65,6 +73,10 @@ class Connection:
         if not chunk:
             raise ConnectionError("the server closed the connection in the middle of a run")
         self.buffer += chunk
+        return self.take()
+
+    def take(self) -> Answer | None:
+        """Cuts the first whole answer off what was read; None while it is not whole."""
         end = self.buffer.find(b"\r\n\r\n")
         if end < 0:
             return None
@@ -109,19 +121,25 @@ class Run:
 
 
 def closed_loop(host: str, port: int, requests: list[bytes], *, clients: int, calls: int) -> Run:
-    """`calls` calls from `clients` connections, each sending its next request as soon as its answer is whole.
+    """`calls` calls over HTTP from `clients` connections: see `drive`."""
+    return drive([Connection(host, port) for _ in range(clients)], requests, calls=calls)
+
+
+def drive(connections: Sequence[Connection], requests: list[bytes], *, calls: int) -> Run:
+    """`calls` calls, each connection sending its next request as soon as its answer is whole; closes the connections.
 
     Requests are taken in turn from `requests`. A tenth of the calls again is sent first and not counted.
     """
-    connections = [Connection(host, port) for _ in range(clients)]
+    warm = max(len(connections), calls // 10)
+    later = requests[warm % len(requests) :] + requests[: warm % len(requests)]
     selector = selectors.DefaultSelector()
     for connection in connections:
         selector.register(connection.socket, selectors.EVENT_READ, connection)
     try:
-        _drive(selector, connections, requests, max(clients, calls // 10), Run())
+        _drive(selector, connections, requests, warm, Run())
         run = Run()
         begun = time.perf_counter()
-        _drive(selector, connections, requests, calls, run)
+        _drive(selector, connections, later, calls, run)
         run.wall = time.perf_counter() - begun
         return run
     finally:
@@ -131,7 +149,7 @@ def closed_loop(host: str, port: int, requests: list[bytes], *, clients: int, ca
 
 
 def _drive(
-    selector: selectors.BaseSelector, connections: list[Connection], requests: list[bytes], calls: int, run: Run
+    selector: selectors.BaseSelector, connections: Sequence[Connection], requests: list[bytes], calls: int, run: Run
 ) -> None:
     sent = 0
     for connection in connections[:calls]:

@@ -21,7 +21,8 @@ class Corpus:
         self.vectors = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype("<f4")
         self.words = rng.zipf(1.3, size=(size, 40)) % 20_000
         self.bucket = rng.integers(0, 1000, size)
-        queries = centres[rng.integers(0, TOPICS, 200)] + rng.normal(scale=0.7, size=(200, DIMENSIONS))
+        self.query_topic = rng.integers(0, TOPICS, 200)
+        queries = centres[self.query_topic] + rng.normal(scale=0.7, size=(200, DIMENSIONS))
         self.queries = (queries / np.linalg.norm(queries, axis=1, keepdims=True)).astype("<f4")
 
     def document(self, index: int, prefix: str = "doc") -> dict[str, object]:
