@@ -75,9 +75,8 @@ class Connection(TCPServer):
     with unread bytes in it resets the connection, and the peer may lose the last of what it was told.
     """
 
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        self._closing: asyncio.TimerHandle | None = None
+    _closing: asyncio.TimerHandle | None = None
+    """Set once the server has closed its half."""
 
     @property
     def idle(self) -> bool:
