@@ -122,6 +122,9 @@ FIND_OFFSET_MAX = _limit(
 RELATED_LIMIT_MAX = _limit("relatedLimit", 10_000, "relations", "A page, not an export.")
 TRAVERSE_DEPTH_MAX = _limit("traverseDepth", 8, "hops", "Eight hops of a small-world graph reach nearly everything.")
 TRAVERSE_LIMIT_MAX = _limit("traverseLimit", 10_000, "nodes", "A page, not an export.")
+GRAPH_EDGES_MAX = _limit(
+    "graphEdges", 1_000_000, "relations", "What one walk may follow: a few seconds of one thread, and some 100 MB."
+)
 HISTORY_LIMIT_MAX = _limit("historyLimit", 1000, "revisions", "A page of one record's past.")
 CHANGES_LIMIT_MAX = _limit("changesLimit", 1000, "generations", "A page of the log; a follower reads on from `next`.")
 CHANGES_ROWS_MAX = _limit(

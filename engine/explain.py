@@ -13,6 +13,7 @@ from engine.doors.registry import CallContext, Document
 from engine.filter import NEGATIONS
 from engine.index_view import IndexView, Scope
 from engine.legs import Legs, leg_reports, legs_of
+from engine.narrowing import narrowing_of
 from engine.plan import scope_of, tree_of
 
 if TYPE_CHECKING:
@@ -34,7 +35,8 @@ def run_explain(view: View, params: FindParams, call: CallContext) -> Document:
     index = view.index
     tree = tree_of(params)
     clauses = [] if tree is None else [_clause(index, test, scope, call) for test in _tests(tree)]
-    candidates = index.candidates(tree, scope, call.check)
+    narrowing = narrowing_of(view, params, call)
+    candidates = narrowing.of(index, index.candidates(tree, scope, call.check))
     pending = None if legs.meaning is None else index.pending_count(legs.meaning.space, candidates)
     return {
         "legs": _legs(view, legs, pending),
@@ -98,7 +100,8 @@ def _legs(view: View, legs: Legs, pending: int | None) -> list[Document]:
 
 def _order(legs: Legs, params: FindParams) -> Document:
     if params.order_by is None:
-        return {"path": "relevance" if legs.ranked else "insertion"}
+        ranked = legs.ranked or params.near is not None or params.search_mode == "graph"
+        return {"path": "relevance" if ranked else "insertion"}
     field = where.FIELD_ALIASES.get(params.order_by, params.order_by)
     path = "relevance-then-field" if legs.ranked else "field"
     return {"path": path, "field": field, "direction": params.order}

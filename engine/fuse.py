@@ -6,6 +6,7 @@ are slices of one ranking.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -34,11 +35,13 @@ TAIL_SHARE: Final = 1e-3
 
 @dataclass(frozen=True, slots=True)
 class Mix:
-    """How to fuse. `meaning` and `words` are the weights of the two legs, not negative and not both zero."""
+    """How to fuse. `meaning` and `words` are the weights of the two legs, not negative and not both zero; `graph` that
+    of the relations, beside theirs."""
 
     strategy: Strategy = "adaptive"
     meaning: float = MEANING_SHARE
     words: float = 1.0 - MEANING_SHARE
+    graph: float = 0.0
 
 
 def fused(text: Floats, cosine: Floats, has_vector: Mask, mix: Mix) -> NDArray[np.float64]:
@@ -80,11 +83,27 @@ def spread(cosine: Floats, has_vector: Mask) -> NDArray[np.float64]:
     return scores
 
 
+def with_graph(scores: Floats, hops: Floats, mix: Mix, *, legs: Sequence[float]) -> NDArray[np.float64]:
+    """Gives relevance and nearness in the graph as one score, 0 to 1.
+
+    `hops` is 1 for a direct relation and falls with the distance; `legs` are the weights of the legs behind `scores`.
+    """
+    relevance = sum(legs)
+    if mix.strategy == "rrf":
+        hops = by_rank(hops)
+        scores = by_rank(scores) if len(legs) == 1 else scores
+    return np.asarray((relevance * scores + mix.graph * hops) / (relevance + mix.graph))
+
+
+def by_rank(values: Floats) -> NDArray[np.float64]:
+    """Gives the share of each value's rank in reciprocal rank fusion: 1 for the best. Equal values share the better
+    rank: ties are no evidence."""
+    ranks = np.searchsorted(np.sort(-values), -values, side="left") + 1
+    return np.asarray((RRF_OFFSET + 1) / (RRF_OFFSET + ranks))
+
+
 def _reciprocal(text: Floats, cosine: Floats, has_vector: Mask, mix: Mix) -> NDArray[np.float64]:
     scores = np.zeros(len(text))
     for leg, member, weight in ((text, text > 0, mix.words), (cosine, has_vector, mix.meaning)):
-        # Equal scores share the better rank: ties are no evidence.
-        known = leg[member]
-        ranks = np.searchsorted(np.sort(-known), -known, side="left") + 1
-        scores[member] += weight / (RRF_OFFSET + ranks)
-    return scores * (RRF_OFFSET + 1) / (mix.words + mix.meaning)
+        scores[member] += weight * by_rank(leg[member])
+    return scores / (mix.words + mix.meaning)

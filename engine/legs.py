@@ -34,6 +34,7 @@ class Legs:
     words_reason: str
     meaning: Meaning | None
     meaning_reason: str
+    graph: bool = False
 
     @property
     def ranked(self) -> bool:
@@ -66,7 +67,8 @@ def legs_of(view: View, params: FindParams, call: CallContext) -> Legs:
             cure="Leave `threshold` out, or give a `query` or `vector` with a searchMode that uses meaning.",
             details={"path": "threshold"},
         )
-    return Legs(words, "no query" if params.query is None else f'searchMode "{mode}"', meaning, reason)
+    words_reason = "no query" if params.query is None else f'searchMode "{mode}"'
+    return Legs(words, words_reason, meaning, reason, graph=params.connected is not None)
 
 
 def model_unavailable(what: str, reason: str) -> Refusal:
@@ -100,6 +102,26 @@ def about(view: View, entity: Entity, space: int) -> Matrix | None:
     return np.asarray(rows[0] if len(rows) == 1 else unit(rows.mean(axis=0)))
 
 
+def anchored(view: View, call: CallContext, entity_id: str) -> tuple[Meaning, Entity]:
+    """What an entity is about, to look for what is near to it.
+
+    EntityNotFoundError; SemanticLegUnavailableError when it has no vector in the space that searches use.
+    """
+    entity = view.entity(entity_id)
+    if entity is None:
+        raise Refusal("EntityNotFoundError", f'There is no entity "{entity_id}" at generation {view.generation}.')
+    space = current_space(view, call)[0]
+    near = about(view, entity, space) if space is not None else None
+    if space is None or near is None or not view.index.with_vector(space, np.array([entity.ver])).any():
+        raise Refusal(
+            "SemanticLegUnavailableError",
+            f'The entity "{entity_id}" has no vector in the space that this brain searches, so nothing can be near it.',
+            cure="Wait until its text is embedded, give it a `vector`, or ask for what is near to a vector or a text.",
+            details={"id": entity_id},
+        )
+    return Meaning(near, space), entity
+
+
 def current_space(view: View, call: CallContext) -> tuple[int | None, int | None]:
     """Gives (space, width) that searches use: the model's; without a model the newest that the brain has.
 
@@ -126,7 +148,7 @@ def leg_reports(legs: Legs, pending: int | None) -> dict[str, Any]:
         "metadata": {"served": True},
         "text": text,
         "semantic": semantic,
-        "graph": {"served": False, "reason": "not asked for"},
+        "graph": {"served": True} if legs.graph else {"served": False, "reason": "not asked for"},
     }
 
 

@@ -8,7 +8,7 @@ offset) rows whatever the filter. A match is a row with a query term (text), a r
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -20,9 +20,10 @@ from contract.refusals import Refusal
 from contract.vector import Vector
 from engine import phantoms
 from engine.doors.registry import CallContext, Document
-from engine.fuse import MEANING_SHARE, Mix, fused, scaled
+from engine.fuse import MEANING_SHARE, Mix, fused, scaled, with_graph
 from engine.index_view import PUBLIC, IndexView, Ints, Scope
-from engine.legs import Legs, Meaning, about, clamp, current_space, given, leg_reports, legs_of, model_unavailable
+from engine.legs import Legs, Meaning, anchored, clamp, current_space, given, leg_reports, legs_of, model_unavailable
+from engine.narrowing import Narrowing, narrowing_of
 from engine.records import Entity
 from engine.segments.vectors import unit_of_bytes
 from engine.tokens import query_words
@@ -65,10 +66,11 @@ def run_find(view: View, params: FindParams, call: CallContext) -> Document:
     scope = scope_of(params, call)
     legs = legs_of(view, params, call)
     index = view.index
-    candidates = index.candidates(tree_of(params), scope, call.check)
+    narrowing = narrowing_of(view, params, call)
+    candidates = narrowing.of(index, index.candidates(tree_of(params), scope, call.check))
     phantom_count = 0
     while True:
-        ranking = rank(index, legs, candidates, params, call)
+        ranking = rank(index, legs, narrowing, candidates, params, call)
         window = params.limit + params.offset
         places = _chosen(index, ranking, params, window, call)[params.offset : window]
         try:
@@ -150,10 +152,30 @@ def tree_of(params: FindFilters) -> where.Node | None:
     return parts[0] if len(parts) == 1 else where.AllOf(tuple(parts))
 
 
-def rank(index: IndexView, legs: Legs, candidates: Ints, params: FindParams, call: CallContext) -> Ranking:
+def rank(
+    index: IndexView, legs: Legs, narrowing: Narrowing, candidates: Ints, params: FindParams, call: CallContext
+) -> Ranking:
     """Gives the matches among the candidates and their scores."""
+    if params.search_mode == "graph":
+        assert narrowing.reached is not None, "the contract wants `connected` with this mode"
+        return Ranking(candidates, narrowing.reached.scores(index.iids(candidates)))
     if not legs.ranked:
-        return Ranking(candidates)
+        if narrowing.likeness is None:
+            return Ranking(candidates)
+        return by_meaning(index, narrowing.likeness.meaning, candidates, None)
+    ranking = by_relevance(index, legs, candidates, params, call)
+    mix = mix_of(params)
+    if mix.graph and narrowing.reached is not None:
+        assert ranking.scores is not None, "relevance has scores"
+        hops = narrowing.reached.scores(index.iids(ranking.vers))
+        served = ((legs.words, mix.words), (legs.meaning, mix.meaning))
+        weights = [weight for leg, weight in served if leg is not None]
+        return replace(ranking, scores=with_graph(ranking.scores, hops, mix, legs=weights))
+    return ranking
+
+
+def by_relevance(index: IndexView, legs: Legs, candidates: Ints, params: FindParams, call: CallContext) -> Ranking:
+    """The matches of the legs of words and meaning."""
     if legs.words is None:
         assert legs.meaning is not None
         return by_meaning(index, legs.meaning, candidates, params.threshold)
@@ -183,9 +205,21 @@ def mix_of(params: FindParams) -> Mix:
     if weights is not None:
         meaning = meaning if weights.vector is None else weights.vector
         words = words if weights.text is None else weights.text
+    graph = 0.0 if weights is None else weights.graph or 0.0
     if meaning + words <= 0:
-        raise Refusal("ValidationError", "fusion.weights: all of them are zero.", cure="Give one leg a weight above 0.")
-    return Mix(params.fusion.strategy, meaning, words)
+        raise Refusal(
+            "ValidationError",
+            "fusion.weights: text and vector are both zero, and so no row has a relevance.",
+            cure="Give one of them a weight above 0, or rank by relations alone with searchMode `graph`.",
+        )
+    if graph and params.connected is None:
+        raise Refusal(
+            "ValidationError",
+            "fusion.weights.graph: there is no graph leg without `connected`.",
+            cure="Say with `connected` what the rows are to be connected to, or leave the weight out.",
+            details={"path": "fusion.weights.graph"},
+        )
+    return Mix(params.fusion.strategy, meaning, words, graph)
 
 
 def by_meaning(index: IndexView, meaning: Meaning, candidates: Ints, threshold: float | None) -> Ranking:
@@ -263,19 +297,7 @@ def _anchor(view: View, params: SimilarParams, call: CallContext) -> tuple[Meani
     if not isinstance(to, str):
         numbers = to if isinstance(to, Vector) else Vector.of(to)
         return given(view, call, numbers.data), None
-    entity = view.entity(to)
-    if entity is None:
-        raise Refusal("EntityNotFoundError", f'There is no entity "{to}" at generation {view.generation}.')
-    space = current_space(view, call)[0]
-    near = about(view, entity, space) if space is not None else None
-    if space is None or near is None or not view.index.with_vector(space, np.array([entity.ver])).any():
-        raise Refusal(
-            "SemanticLegUnavailableError",
-            f'The entity "{to}" has no vector in the space that this brain searches, so nothing can be near to it.',
-            cure="Wait until its text is embedded, give it a `vector`, or name a `{text}` to be near to.",
-            details={"id": to},
-        )
-    return Meaning(near, space), entity
+    return anchored(view, call, to)
 
 
 def _warnings(params: FindParams, legs: Legs, call: CallContext) -> Sequence[str]:

@@ -5,7 +5,7 @@ Numbers that name things (all dense, ascending, never reused in the life of a st
 change neither; `vid` one stored vector; `rid` one relation. A row is alive at generation p when g0 <= p < g1.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Any, Final, Literal, TypeAlias
 
@@ -131,6 +131,15 @@ class Edge(msgspec.Struct, frozen=True, gc=False):
 
 
 Direction: TypeAlias = Literal["out", "in", "both"]
+
+
+class Hop(msgspec.Struct, frozen=True, gc=False):
+    """Which relations one step follows, and which way. None stands for any."""
+
+    direction: Direction
+    types: Sequence[str] | None = None
+    subtype: str | None = None
+    visibilities: frozenset[str] | None = None
 
 
 class CountRow(msgspec.Struct, frozen=True, gc=False):

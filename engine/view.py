@@ -24,6 +24,7 @@ from engine.records import (
     Document,
     Edge,
     Entity,
+    Hop,
     Passage,
     PendingContent,
     Relation,
@@ -215,9 +216,21 @@ class View:
     def edges(self, frontier: Sequence[int], direction: Direction, types: Sequence[str] | None = None) -> list[Edge]:
         """The edges that leave (`out`), enter (`in`) or touch (`both`) the iids of `frontier`, by edge id.
 
-        Answered from the adjacency indexes alone. Visibility is not looked at: callers drop internal types themselves.
+        Answered from the adjacency indexes alone, of every visibility.
         """
-        return relations.edges(self._scope, frontier, direction, types)
+        return self.edges_of_hop(frontier, Hop(direction, types))
+
+    def edges_of_hop(self, frontier: Sequence[int], hop: Hop) -> list[Edge]:
+        """The edges that one step from the iids of `frontier` follows, by edge id."""
+        return relations.edges(self._scope, frontier, hop)
+
+    def far_ends(self, frontier: Sequence[int], hop: Hop) -> list[int]:
+        """The iids that one step from `frontier` arrives at, once for each edge that leads there."""
+        return relations.far_ends(self._scope, frontier, hop)
+
+    def names(self, iids: Sequence[int], visibilities: frozenset[str]) -> dict[int, str]:
+        """The ids of those of these iids that are alive and visible at this generation. No document is read."""
+        return entities.names(self._scope, iids, visibilities)
 
     def scan_relations(self, after_rid: int = 0, limit: int = 256) -> list[Relation]:
         """The next relations in insertion order; continue after the last one's rid. At most `limit` rows."""

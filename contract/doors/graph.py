@@ -8,7 +8,6 @@ from msgspec import Meta
 from contract import limits
 from contract import types as t
 from contract.door import Door, Effect
-from contract.doors.releases import STEP_3
 
 _DEPTH = Meta(ge=1, le=limits.TRAVERSE_DEPTH_MAX, description="At most this many hops.")
 _LIMIT = Meta(
@@ -27,14 +26,18 @@ class TraverseParams(t.Params, kw_only=True, frozen=True):
     depth: Annotated[int, _DEPTH] = 3
     limit: Annotated[int, _LIMIT] = 100
     strategy: Annotated[
-        Literal["bfs", "dfs", "shortest"], Meta(description="Breadth first, depth first, or one shortest path.")
+        Literal["bfs", "dfs", "shortest"],
+        Meta(description="The nearest first, each below the one it was reached from, or one shortest path to `to`."),
     ] = "bfs"
     include_paths: Annotated[bool, Meta(description="Whether each node comes with the path to it.")] = False
+    as_of: t.AsOfChoice = None
 
     def __post_init__(self) -> None:
-        """Hold that a shortest path has an end."""
+        """Hold that a shortest path has an end, and that nothing else has one."""
         if self.strategy == "shortest" and self.to is None:
             raise ValueError("Expected `to` with strategy `shortest`")
+        if self.strategy != "shortest" and self.to is not None:
+            raise ValueError("Expected strategy `shortest` beside `to`")
 
 
 class TraversedNode(t.Result, kw_only=True, frozen=True):
@@ -48,9 +51,17 @@ class TraversedNode(t.Result, kw_only=True, frozen=True):
 class TraverseResult(t.Result, kw_only=True, frozen=True):
     """What was reached, and over which relations."""
 
-    nodes: Annotated[list[TraversedNode], Meta(description="Entities reached, nearest first.")]
-    edges: Annotated[list[t.Relation], Meta(description="Relations walked.")]
-    truncated: Annotated[bool, Meta(description="Whether `limit` cut the walk.")]
+    nodes: Annotated[
+        list[TraversedNode],
+        Meta(
+            description="Entities reached, without the start; for `shortest` those of the path, none if there is none."
+        ),
+    ]
+    edges: Annotated[
+        list[t.Relation],
+        Meta(description="Relations followed between these and the start, by edge id; for `shortest` along the path."),
+    ]
+    truncated: Annotated[bool, Meta(description="Whether `limit` cut off nodes, or ten times as many relations.")]
     generation: t.GenerationNow
 
 
@@ -62,6 +73,7 @@ class NeighborsParams(t.Params, kw_only=True, frozen=True):
     depth: Annotated[int, _DEPTH] = 1
     verb_type: Annotated[t.Verb | list[t.Verb] | None, Meta(description="Only over relations of these types.")] = None
     limit: Annotated[int, _LIMIT] = 100
+    as_of: t.AsOfChoice = None
 
 
 class NeighborsResult(t.Result, kw_only=True, frozen=True):
@@ -76,6 +88,9 @@ _REFUSALS = (
     "GraphTraversalUnavailableError",
     "AdjacencyStaleError",
     "QueryLimitError",
+    "GenerationNotRetainedError",
+    "GenerationInFutureError",
+    "RecordCorruptError",
 )
 
 DOORS = (
@@ -87,7 +102,6 @@ DOORS = (
         params=TraverseParams,
         result=TraverseResult,
         refusals=_REFUSALS,
-        release=STEP_3,
     ),
     Door(
         name="neighbors",
@@ -97,6 +111,5 @@ DOORS = (
         params=NeighborsParams,
         result=NeighborsResult,
         refusals=_REFUSALS,
-        release=STEP_3,
     ),
 )

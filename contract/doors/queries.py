@@ -22,7 +22,7 @@ _WHERE = Meta(
 
 
 class Connected(t.Part, kw_only=True, frozen=True):
-    """Only entities that the graph connects to a start."""
+    """Only entities that the graph connects to a start: within `depth` hops, each over a relation that is asked for."""
 
     from_: Annotated[t.Id | None, Meta(description="Reached from this entity.")] = msgspec.field(
         name="from", default=None
@@ -34,12 +34,19 @@ class Connected(t.Part, kw_only=True, frozen=True):
     depth: Annotated[int, Meta(ge=1, le=limits.TRAVERSE_DEPTH_MAX, description="At most this many hops.")] = 1
     direction: Annotated[t.Direction, Meta(description="Which way relations are followed.")] = "both"
 
+    def __post_init__(self) -> None:
+        """Hold that there is a start, and one list of types."""
+        if self.from_ is None and self.to is None:
+            raise ValueError("Expected `from` or `to`")
+        if self.via is not None and self.type is not None:
+            raise ValueError("Expected either `via` or `type`: they are the same")
+
 
 class Near(t.Part, kw_only=True, frozen=True):
-    """Only entities whose meaning is near another one's."""
+    """Only entities whose meaning is near another one's, that one left out; nearest first when nothing else ranks."""
 
     id: Annotated[t.Id, Meta(description="The other entity.")]
-    threshold: Annotated[t.Unit | None, Meta(description="Least cosine similarity.")] = None
+    threshold: Annotated[t.Unit | None, Meta(description="Least cosine similarity; 0 when absent.")] = None
 
 
 class FusionWeights(t.Part, kw_only=True, frozen=True):
@@ -129,6 +136,10 @@ class FindParams(FindFilters, kw_only=True, frozen=True):
             raise ValueError(f"Expected `query` with searchMode `{self.search_mode}`")
         if self.search_mode == "hybrid" and self.query is None:
             raise ValueError("Expected `query` with searchMode `hybrid`")
+        if self.search_mode == "graph" and (
+            self.connected is None or self.query is not None or self.vector is not None
+        ):
+            raise ValueError("Expected `connected`, and neither `query` nor `vector`, with searchMode `graph`")
         if self.threshold is not None and (self.search_mode == "text" or (self.query is None and self.vector is None)):
             raise ValueError("Expected `query` or `vector` and a searchMode with meaning beside `threshold`")
 
@@ -291,9 +302,6 @@ _MEANING_REFUSALS = ("VectorDimensionError", "EmbeddingModelUnavailableError", "
 _TIME_REFUSALS = ("GenerationNotRetainedError", "GenerationInFutureError")
 _FIND_LATER = later(
     STEP_3,
-    "connected",
-    "near",
-    "fusion",
     "purpose",
     "rerank",
     "passages",
@@ -301,7 +309,6 @@ _FIND_LATER = later(
     "having",
     "cursor",
     "explain",
-    "searchMode=graph",
 )
 
 DOORS = (

@@ -15,6 +15,7 @@ from engine.doors import (  # noqa: F401
     file_tree,
     files,
     finding,
+    graph,
     imports,
     lifecycle,
     model,

@@ -13,7 +13,7 @@ from contract.doors.vfs import VfsFindSimilarParams, VfsSearchParams
 from contract.refusals import Refusal
 from engine.doors.registry import CallContext, Document, reads
 from engine.legs import Meaning, about, clamp, current_space, legs_of
-from engine.plan import Ranking, by_meaning, rank
+from engine.plan import Ranking, by_meaning, by_relevance
 from engine.rows.guards import FILE_SUBTYPE
 from engine.vfs.errors import shown
 from engine.vfs.paths import ROOT, clean_path
@@ -45,7 +45,7 @@ def search(view: View, params: VfsSearchParams, call: CallContext) -> Document:
     asked = FindParams(query=params.query, limit=params.limit)
     legs = legs_of(view, asked, call)
     candidates = view.index.candidates(where.AllOf(tuple(parts)), check=call.check)
-    ranking = rank(view.index, legs, candidates, asked, call)
+    ranking = by_relevance(view.index, legs, candidates, asked, call)
     return _rows(view, ranking, params.limit, params.min_score)
 
 

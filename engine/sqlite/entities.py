@@ -1,11 +1,12 @@
 """Reads of entities, their contents and their past."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from contract.refusals import Refusal
 from engine.records import FOREVER, NO_CONTENT, Content, Entity, Passage, PendingContent, Revision, Space
-from engine.sqlite.rows import corrupt, entity_of, is_small_intact
-from engine.sqlite.scope import Scope
+from engine.sqlite.rows import VISIBILITY_NUMBERS, corrupt, entity_of, is_small_intact
+from engine.sqlite.scope import Scope, listed
 
 DIMENSIONS_MAX: Final = 65_536
 """No vector space is wider; a row that says so is damaged."""
@@ -64,6 +65,16 @@ def scan(scope: Scope, after_iid: int, limit: int) -> list[Entity]:
     if scope.live:
         return list(map(entity_of, scope.rows(_SCAN, (after_iid, limit))))
     return list(map(entity_of, scope.rows(_SCAN_THEN, (after_iid, scope.pin, limit))))
+
+
+def names(scope: Scope, iids: Sequence[int], visibilities: frozenset[str]) -> dict[int, str]:
+    """See `View.names`."""
+    seen = ",".join(str(VISIBILITY_NUMBERS[name]) for name in sorted(visibilities))
+    source = f"SELECT t.iid, t.id FROM json_each(?1) j CROSS JOIN {{}} t ON t.iid=j.value WHERE t.vis IN ({seen})"
+    if scope.live:
+        return dict(scope.each(source.format("ent"), (listed(iids),)))
+    sql = f"{source.format('ent')} AND t.g0<=?2 UNION ALL {source.format('ent_old')} AND t.g0<=?2 AND t.g1>?2"
+    return dict(scope.each(sql, (listed(iids), scope.pin)))
 
 
 def last_revision(scope: Scope, entity_id: str) -> int:

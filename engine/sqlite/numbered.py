@@ -2,19 +2,12 @@
 
 from collections.abc import Sequence
 
-import msgspec
-
 from engine.records import Entity, Relation
 from engine.sqlite import entities, relations
 from engine.sqlite.rows import entity_of, relation_of
-from engine.sqlite.scope import Scope
+from engine.sqlite.scope import Scope, listed
 
 _LISTED = "IN (SELECT value FROM json_each(?1))"
-
-
-def listed(numbers: Sequence[int]) -> str:
-    """A list of numbers as `json_each` takes it."""
-    return msgspec.json.encode(list(numbers)).decode()
 
 
 def entities_of(scope: Scope, iids: Sequence[int]) -> dict[int, Entity]:
@@ -79,7 +72,7 @@ def last_revisions(scope: Scope, ids: Sequence[str], *, of: str) -> dict[str, in
         f"ORDER BY o.g0 DESC, o.{number} DESC LIMIT 1) FROM json_each(?1) j)"
     )
     found: dict[str, int] = {}
-    for row in scope.each(sql, (msgspec.json.encode(list(ids)).decode(), scope.pin)):
+    for row in scope.each(sql, (listed(ids), scope.pin)):
         record = entity_of(row) if of == "entity" else relation_of(row)
         found[record.id] = int(record.doc.get("_rev", 1))
     return found

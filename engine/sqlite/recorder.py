@@ -7,7 +7,6 @@ from engine.records import FOREVER, NO_CONTENT, Content, Document, Entity, Passa
 from engine.sqlite import definitions
 from engine.sqlite.files import path_crc
 from engine.sqlite.held import GroupRows
-from engine.sqlite.numbered import listed
 from engine.sqlite.rows import (
     ADD,
     DEFINITION,
@@ -25,7 +24,7 @@ from engine.sqlite.rows import (
     traits_of_entity,
     traits_of_relation,
 )
-from engine.sqlite.scope import LIVE, Scope
+from engine.sqlite.scope import LIVE, Scope, listed
 
 # Rows are closed by reading and inserting them, not by INSERT ... SELECT: that makes SQLite open a statement journal,
 # and giving one back costs a walk over all pages the savepoint holds (0.6 ms a row in a job of 20,000).

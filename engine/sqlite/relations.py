@@ -1,14 +1,14 @@
 """Reads of relations: by id, by ends, and adjacency through the covering indexes."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
 
 from contract.vocabulary import VERB_TYPES
-from engine.records import FOREVER, Direction, Edge, Relation, RelationPage, RelationQuery
+from engine.records import FOREVER, Edge, Hop, Relation, RelationPage, RelationQuery
 from engine.sqlite.rows import VERB_NUMBERS, VISIBILITY_NUMBERS, corrupt, member, relation_of
-from engine.sqlite.scope import Scope
+from engine.sqlite.scope import Scope, listed
 
 _TAIL: Final = "id,type,sub,vis,service,crc,doc"
 CURRENT: Final = f"SELECT rid,src,dst,g0,{FOREVER},{_TAIL} FROM rel "
@@ -127,18 +127,41 @@ def _by_key(scope: Scope, key: int, old: bool) -> Relation:
     return relation_of(row)
 
 
-def edges(scope: Scope, frontier: Sequence[int], direction: Direction, types: Sequence[str] | None) -> list[Edge]:
-    """See `View.edges`."""
-    numbers = None if types is None else [VERB_NUMBERS[name] for name in types]
-    typed = "" if numbers is None else f" AND r.type IN ({','.join(map(str, numbers))})"
-    found: dict[int, Edge] = {}
-    for end in {"out": ("src",), "in": ("dst",), "both": ("src", "dst")}[direction]:
-        fields = "r.rid, r.src, r.dst, r.type, r.id"
-        source = f"FROM json_each(?1) j CROSS JOIN {{}} r ON r.{end}=j.value{typed}"
-        sql = f"SELECT {fields} {source.format('rel')}"
+_ENDS: Final = {"out": (("src", "dst"),), "in": (("dst", "src"),), "both": (("src", "dst"), ("dst", "src"))}
+
+
+def _hop(scope: Scope, frontier: Sequence[int], fields: str, hop: Hop) -> Iterator[tuple[Any, ...]]:
+    """What one step from the frontier finds: `fields` of each relation, `{far}` being the end that it arrives at."""
+    parameters: list[Any] = [listed(frontier)]
+    tests = []
+    if hop.types is not None:
+        tests.append(f"r.type IN ({','.join(str(VERB_NUMBERS[name]) for name in hop.types)})")
+    if hop.visibilities is not None:
+        tests.append(f"r.vis IN ({','.join(str(VISIBILITY_NUMBERS[name]) for name in sorted(hop.visibilities))})")
+    if hop.subtype is not None:
+        parameters.append(hop.subtype)
+        tests.append(f"r.sub=?{len(parameters)}")
+    current, closed = list(tests), list(tests)
+    if not scope.live:
+        parameters.append(scope.pin)
+        current.append(f"r.g0<=?{len(parameters)}")
+        closed += [f"r.g0<=?{len(parameters)}", f"r.g1>?{len(parameters)}"]
+    for near, far in _ENDS[hop.direction]:
+        source = f"SELECT {fields.format(far=far)} FROM json_each(?1) j CROSS JOIN {{}} r ON {{}}"
+        sql = source.format("rel", " AND ".join([f"r.{near}=j.value", *current]))
         if not scope.live:
-            sql += f" WHERE r.g0<=?2 UNION ALL SELECT {fields} {source.format('rel_old')} WHERE r.g0<=?2 AND r.g1>?2"
-        parameters = (msgspec.json.encode(list(frontier)).decode(), *(() if scope.live else (scope.pin,)))
-        for rid, src, dst, type_, identity in scope.each(sql, parameters):
-            found[rid] = Edge(rid, src, dst, member(VERB_TYPES, type_), identity)
+            sql += " UNION ALL " + source.format("rel_old", " AND ".join([f"r.{near}=j.value", *closed]))
+        yield from scope.each(sql, tuple(parameters))
+
+
+def edges(scope: Scope, frontier: Sequence[int], hop: Hop) -> list[Edge]:
+    """See `View.edges`."""
+    found: dict[int, Edge] = {}
+    for rid, src, dst, type_, identity in _hop(scope, frontier, "r.rid, r.src, r.dst, r.type, r.id", hop):
+        found[rid] = Edge(rid, src, dst, member(VERB_TYPES, type_), identity)
     return sorted(found.values(), key=lambda edge: edge.id)
+
+
+def far_ends(scope: Scope, frontier: Sequence[int], hop: Hop) -> list[int]:
+    """See `View.far_ends`."""
+    return [row[0] for row in _hop(scope, frontier, "r.{far}", hop)]

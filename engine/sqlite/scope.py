@@ -1,6 +1,6 @@
 """Where and when a read happens: a connection inside a transaction, and the generation it is pinned at."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import apsw
@@ -40,3 +40,8 @@ class Scope(msgspec.Struct, frozen=True, gc=False):
             yield from self.connection.execute(sql, parameters)
         except UnicodeDecodeError as error:
             raise corrupt("row", parameters[0] if parameters else sql) from error
+
+
+def listed(keys: Sequence[int] | Sequence[str]) -> str:
+    """A list of numbers or ids as `json_each` takes it."""
+    return msgspec.json.encode(list(keys)).decode()

@@ -158,7 +158,8 @@ def test_an_option_that_is_not_built_is_found_only_when_it_says_something() -> N
     door = DOORS["find"]
     assert later_option(door, check_params(door, {"explain": False, "cursor": None})) is None
     assert later_option(door, check_params(door, {"explain": True})) == ("explain", door.later["explain"])
-    assert later_option(door, check_params(door, {"searchMode": "graph"})) == (
-        "searchMode=graph",
-        door.later["searchMode=graph"],
+    neural = DOORS["import"]
+    assert later_option(neural, check_params(neural, {"enableNeuralExtraction": True})) == (
+        "enableNeuralExtraction",
+        neural.later["enableNeuralExtraction"],
     )
