@@ -73,6 +73,15 @@ def unseal(view: View, call: CallContext, door: str, params: msgspec.Struct, cur
     return found.generation, found.position
 
 
+def resumed(view: View, call: CallContext, door: str, params: msgspec.Struct, cursor: str) -> tuple[View, Any]:
+    """The view at the generation of a cursor, and the position that it goes on after."""
+    generation, position = unseal(view, call, door, params, cursor)
+    try:
+        return view.earlier(generation), position
+    except Refusal as refusal:
+        raise invalid(f"its generation, {generation}, is not kept any more") from refusal
+
+
 def invalid(why: str) -> Refusal:
     """The refusal of a cursor."""
     return Refusal("CursorInvalidError", f"cursor: {why}.", details={"path": "cursor"})

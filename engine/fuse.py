@@ -44,20 +44,42 @@ class Mix:
     graph: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """What each leg gives a candidate, 0 to 1, and the weight of each leg as it was used."""
+
+    words: NDArray[np.float64]
+    meaning: NDArray[np.float64]
+    words_weight: float
+    meaning_weight: float
+
+    def total(self) -> NDArray[np.float64]:
+        """The score of each candidate."""
+        weighed = self.meaning_weight * self.meaning + self.words_weight * self.words
+        return np.asarray(weighed / (self.meaning_weight + self.words_weight))
+
+
 def fused(text: Floats, cosine: Floats, has_vector: Mask, mix: Mix) -> NDArray[np.float64]:
-    """Gives one score a candidate, 0 to 1, higher is better.
+    """Gives one score a candidate, 0 to 1, higher is better; see `shares`."""
+    return shares(text, cosine, has_vector, mix).total()
+
+
+def shares(text: Floats, cosine: Floats, has_vector: Mask, mix: Mix) -> Shares:
+    """Gives what each leg says of each candidate.
 
     `text` is 0 where no query term occurs; `cosine` counts only where `has_vector`. A candidate that is in neither leg
     is no match: what it gets here means nothing.
     """
     if mix.strategy == "rrf":
-        return _reciprocal(text, cosine, has_vector, mix)
-    meaning, words = mix.meaning, mix.words
+        found = text > 0
+        words, meaning = np.zeros(len(text)), np.zeros(len(text))
+        words[found], meaning[has_vector] = by_rank(text[found]), by_rank(cosine[has_vector])
+        return Shares(words, meaning, mix.words, mix.meaning)
+    words, meaning = scaled(text), spread(cosine, has_vector)
     if mix.strategy == "adaptive" and not text.any():
         # Words that occur nowhere say nothing about the rows: the mix is then the meaning alone, at full scale.
-        meaning, words = 1.0, 0.0
-    total = meaning + words
-    return (meaning * spread(cosine, has_vector) + words * scaled(text)) / total
+        return Shares(words, meaning, 0.0, 1.0)
+    return Shares(words, meaning, mix.words, mix.meaning)
 
 
 def scaled(text: Floats) -> NDArray[np.float64]:
@@ -100,10 +122,3 @@ def by_rank(values: Floats) -> NDArray[np.float64]:
     rank: ties are no evidence."""
     ranks = np.searchsorted(np.sort(-values), -values, side="left") + 1
     return np.asarray((RRF_OFFSET + 1) / (RRF_OFFSET + ranks))
-
-
-def _reciprocal(text: Floats, cosine: Floats, has_vector: Mask, mix: Mix) -> NDArray[np.float64]:
-    scores = np.zeros(len(text))
-    for leg, member, weight in ((text, text > 0, mix.words), (cosine, has_vector, mix.meaning)):
-        scores[member] += weight * by_rank(leg[member])
-    return scores / (mix.words + mix.meaning)

@@ -8,7 +8,7 @@ offset) rows whatever the filter. A match is a row with a query term (text), a r
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -18,11 +18,12 @@ from contract import where
 from contract.doors.queries import FindFilters, FindParams, SimilarParams, TextTarget
 from contract.refusals import Refusal
 from contract.vector import Vector
-from engine import phantoms
+from engine import cursors, phantoms
 from engine.doors.registry import CallContext, Document
-from engine.fuse import MEANING_SHARE, Mix, fused, scaled, with_graph
+from engine.found import Ranking, Shown, rows_of, shown
+from engine.fuse import MEANING_SHARE, Mix, scaled, shares, with_graph
 from engine.index_view import PUBLIC, IndexView, Ints, Scope
-from engine.legs import Legs, Meaning, anchored, clamp, current_space, given, leg_reports, legs_of, model_unavailable
+from engine.legs import Legs, Meaning, anchored, current_space, given, leg_reports, legs_of, model_unavailable
 from engine.narrowing import Narrowing, narrowing_of
 from engine.records import Entity
 from engine.segments.vectors import unit_of_bytes
@@ -46,35 +47,28 @@ class CountsTokens(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Ranking:
-    """Matches with what each leg says of them, aligned. `scores` decides; None means the order is not by relevance."""
-
-    vers: Ints
-    scores: Floats | None = None
-    text: Floats | None = None
-    cosine: Floats | None = None
-    has_vector: NDArray[np.bool_] | None = None
-
-
 def run_find(view: View, params: FindParams, call: CallContext) -> Document:
     """Gives the whole answer of `find` at the view's generation: `{rows, generation, total, legs, cost, warnings?}`.
 
     Refusals: FilterTypeError (a pattern), ForbiddenError (`includeSystem` from a key), VectorDimensionError,
     EmbeddingModelUnavailableError (meaning asked for by name), ValidationError (`threshold` without a meaning leg).
     """
+    skipped = params.offset
+    if params.cursor is not None:
+        view, skipped = cursors.resumed(view, call, "find", params, params.cursor)
     scope = scope_of(params, call)
     legs = legs_of(view, params, call)
     index = view.index
     narrowing = narrowing_of(view, params, call)
     candidates = narrowing.of(index, index.candidates(tree_of(params), scope, call.check))
+    what = shown(legs, vectors=params.include_vectors, explanation=params.explain, passages=params.passages)
     phantom_count = 0
     while True:
         ranking = rank(index, legs, narrowing, candidates, params, call)
-        window = params.limit + params.offset
-        places = _chosen(index, ranking, params, window, call)[params.offset : window]
+        window = params.limit + skipped
+        places = _chosen(index, ranking, params, window, call)[skipped:window]
         try:
-            rows = rows_of(view, ranking, places, legs.words, vectors=params.include_vectors)
+            rows = rows_of(view, ranking, places, what)
         except Refusal as refusal:
             gone = phantoms.among(view, ranking.vers[places], refusal)
             phantom_count += len(gone)
@@ -91,6 +85,8 @@ def run_find(view: View, params: FindParams, call: CallContext) -> Document:
         "legs": leg_reports(legs, pending),
         "cost": {"segments": index.segment_count, "candidates": len(candidates), "rowsRead": len(rows)},
     }
+    if skipped + len(rows) < len(ranking.vers):
+        answer["cursor"] = cursors.seal(view, call, "find", params, skipped + len(rows))
     warnings = list(_warnings(params, legs, call))
     if phantom_count:
         answer["cost"]["phantoms"] = phantom_count
@@ -114,7 +110,7 @@ def run_similar(view: View, params: SimilarParams, call: CallContext) -> Documen
     ranking = by_meaning(index, meaning, candidates, params.threshold)
     assert ranking.scores is not None
     places = index.best(ranking.vers, ranking.scores, params.limit)
-    rows = rows_of(view, ranking, places, None, vectors=params.include_vectors)
+    rows = rows_of(view, ranking, places, Shown(vectors=params.include_vectors))
     return {"rows": rows, "generation": view.generation}
 
 
@@ -158,7 +154,8 @@ def rank(
     """Gives the matches among the candidates and their scores."""
     if params.search_mode == "graph":
         assert narrowing.reached is not None, "the contract wants `connected` with this mode"
-        return Ranking(candidates, narrowing.reached.scores(index.iids(candidates)))
+        hops = narrowing.reached.scores(index.iids(candidates))
+        return Ranking(candidates, hops, graph=hops)
     if not legs.ranked:
         if narrowing.likeness is None:
             return Ranking(candidates)
@@ -170,7 +167,7 @@ def rank(
         hops = narrowing.reached.scores(index.iids(ranking.vers))
         served = ((legs.words, mix.words), (legs.meaning, mix.meaning))
         weights = [weight for leg, weight in served if leg is not None]
-        return replace(ranking, scores=with_graph(ranking.scores, hops, mix, legs=weights))
+        return replace(ranking, scores=with_graph(ranking.scores, hops, mix, legs=weights), graph=hops, mix=mix)
     return ranking
 
 
@@ -189,7 +186,9 @@ def by_relevance(index: IndexView, legs: Legs, candidates: Ints, params: FindPar
         member = has_vector & (cosine >= params.threshold)
     found = np.flatnonzero(member)
     kept, near, known = text[found], cosine[found], has_vector[found]
-    return Ranking(candidates[found], fused(kept, near, known, mix_of(params)), kept, near, known)
+    mix = mix_of(params)
+    parts = shares(kept, near, known, mix)
+    return Ranking(candidates[found], parts.total(), kept, near, known, parts, mix=mix)
 
 
 def mix_of(params: FindParams) -> Mix:
@@ -248,42 +247,6 @@ def _chosen(index: IndexView, ranking: Ranking, params: FindParams, window: int,
         field = where.FIELD_ALIASES.get(params.order_by, params.order_by)
         first = index.first_by_field(field, vers, window, descending=params.order == "desc", check=call.check)
     return np.searchsorted(ranking.vers, first)
-
-
-def rows_of(view: View, ranking: Ranking, places: Ints, query: str | None, *, vectors: bool) -> list[Document]:
-    """Gives the rows of an answer, in the order of `places`, read from the store."""
-    vers = ranking.vers[places]
-    entities = view.versions(vers.tolist())
-    kept = view.vectors([entity.cid for entity in entities]) if vectors else {}
-    words = {} if query is None or ranking.text is None else query_words(query)
-    return [
-        _row(view.index, ranking, place, entity, words, kept.get(entity.cid))
-        for place, entity in zip(places.tolist(), entities, strict=True)
-    ]
-
-
-def _row(
-    index: IndexView, ranking: Ranking, place: int, entity: Entity, words: dict[str, str], vector: bytes | None
-) -> Document:
-    doc = entity.doc
-    row: Document = {
-        "id": entity.id,
-        "score": 1.0 if ranking.scores is None else clamp(ranking.scores[place]),
-        "type": doc["type"],
-        "metadata": doc.get("metadata", {}),
-        "entity": doc if vector is None else {**doc, "vector": Vector(vector)},
-    }
-    row.update((name, doc[name]) for name in ("subtype", "data") if name in doc)
-    in_text = ranking.text is not None and ranking.text[place] > 0
-    in_meaning = ranking.has_vector is not None and bool(ranking.has_vector[place])
-    if in_text and ranking.text is not None:
-        row["textMatches"] = [words[term] for term in index.terms_in(entity.ver, list(words))]
-        row["textScore"] = float(ranking.text[place])
-    if in_meaning and ranking.cosine is not None:
-        row["semanticScore"] = clamp(ranking.cosine[place])
-    if in_text or in_meaning:
-        row["matchSource"] = "both" if in_text and in_meaning else "text" if in_text else "semantic"
-    return row
 
 
 def _anchor(view: View, params: SimilarParams, call: CallContext) -> tuple[Meaning, Entity | None]:

@@ -113,7 +113,8 @@ class FindParams(FindFilters, kw_only=True, frozen=True):
     near: Annotated[Near | None, Meta(description="Only entities near another one in meaning.")] = None
     fusion: Annotated[Fusion | None, Meta(description="How the rankings of the legs become one.")] = None
     cursor: Annotated[
-        Annotated[str, Meta(min_length=1, max_length=2048)] | None, Meta(description="Go on after an earlier page.")
+        Annotated[str, Meta(min_length=1, max_length=2048)] | None,
+        Meta(description="Go on after an earlier page, with the same parameters; at the generation it was read at."),
     ] = None
     aggregate: Annotated[
         str | t.JsonObject | None,
@@ -125,8 +126,10 @@ class FindParams(FindFilters, kw_only=True, frozen=True):
         Meta(description="What the rows are for; picks a ranking preset."),
     ] = None
     rerank: Annotated[bool, Meta(description="Rank the best rows again with a second model.")] = False
-    passages: Annotated[bool | PassageChoice, Meta(description="Return the best spans of each text.")] = False
-    explain: Annotated[bool, Meta(description="Return how each score came about.")] = False
+    passages: Annotated[
+        bool | PassageChoice, Meta(description="Return the best spans of each text: offsets in code points.")
+    ] = False
+    explain: Annotated[bool, Meta(description="Return how each score came about, and what was run.")] = False
 
     def __post_init__(self) -> None:
         """Hold what must be true between the ways of searching."""
@@ -140,6 +143,8 @@ class FindParams(FindFilters, kw_only=True, frozen=True):
             self.connected is None or self.query is not None or self.vector is not None
         ):
             raise ValueError("Expected `connected`, and neither `query` nor `vector`, with searchMode `graph`")
+        if self.passages is not False and self.query is None and self.vector is None:
+            raise ValueError("Expected `query` or `vector` beside `passages`: spans are the best ones for it")
         if self.threshold is not None and (self.search_mode == "text" or (self.query is None and self.vector is None)):
             raise ValueError("Expected `query` or `vector` and a searchMode with meaning beside `threshold`")
 
@@ -152,7 +157,12 @@ class FindResult(t.Result, kw_only=True, frozen=True):
     legs: Annotated[t.Legs, Meta(description="Which ways of searching took part.")]
     cost: Annotated[t.Cost, Meta(description="What the answer cost.")]
     total: Annotated[int | None, Meta(description="How many match in all, when it is known.")] = None
-    cursor: Annotated[str | None, Meta(description="Where the next page begins.")] = None
+    cursor: Annotated[
+        str | None, Meta(description="Where the next page of the same ranking begins; absent on the last.")
+    ] = None
+    plan: Annotated[t.JsonObject | None, Meta(description="What was run, as `explain` tells it, when asked for.")] = (
+        None
+    )
     warnings: Annotated[list[str] | None, Meta(description="What the caller should know of this answer.")] = None
 
 
@@ -304,11 +314,8 @@ _FIND_LATER = later(
     STEP_3,
     "purpose",
     "rerank",
-    "passages",
     "aggregate",
     "having",
-    "cursor",
-    "explain",
 )
 
 DOORS = (

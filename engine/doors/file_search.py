@@ -12,8 +12,9 @@ from contract.doors.queries import FindParams
 from contract.doors.vfs import VfsFindSimilarParams, VfsSearchParams
 from contract.refusals import Refusal
 from engine.doors.registry import CallContext, Document, reads
+from engine.found import Ranking
 from engine.legs import Meaning, about, clamp, current_space, legs_of
-from engine.plan import Ranking, by_meaning, by_relevance
+from engine.plan import by_meaning, by_relevance
 from engine.rows.guards import FILE_SUBTYPE
 from engine.vfs.errors import shown
 from engine.vfs.paths import ROOT, clean_path

@@ -26,8 +26,13 @@ def _texts_of_similar(params: SimilarParams) -> Sequence[str]:
 
 @reads("find", texts=_texts_of_find)
 def find(view: View, params: FindParams, call: CallContext) -> Document:
-    """Entities by words, meaning, vector and fields; see `run_find`."""
-    return run_find(view, params, call)
+    """Entities by words, meaning, vector, fields, relations and likeness; see `run_find`. `explain` adds the plan."""
+    answer = run_find(view, params, call)
+    if params.explain:
+        told = run_explain(view.earlier(answer["generation"]), params, call)
+        answer["plan"] = {name: told[name] for name in ("clauses", "order", "candidates", "warnings")}
+        answer["plan"]["matches"] = answer["total"]
+    return answer
 
 
 @reads("similar", texts=_texts_of_similar)

@@ -46,11 +46,7 @@ def _refuse_unknown_type(params: PageParams) -> None:
 def _start(view: View, params: PageParams, call: CallContext) -> tuple[View, Place]:
     if params.cursor is None:
         return view, 0 if params.kind == "entities" else ""
-    generation, place = cursors.unseal(view, call, DOOR, params, params.cursor)
-    try:
-        return view.earlier(generation), place
-    except Refusal as refusal:
-        raise cursors.invalid(f"its generation, {generation}, is not kept any more") from refusal
+    return cursors.resumed(view, call, DOOR, params, params.cursor)
 
 
 def _entities(view: View, after: int, params: PageParams, call: CallContext) -> tuple[list[Document], int | None]:

@@ -155,11 +155,9 @@ def test_a_packed_vector_and_a_list_are_the_same_parameter() -> None:
 
 
 def test_an_option_that_is_not_built_is_found_only_when_it_says_something() -> None:
-    door = DOORS["find"]
-    assert later_option(door, check_params(door, {"explain": False, "cursor": None})) is None
-    assert later_option(door, check_params(door, {"explain": True})) == ("explain", door.later["explain"])
-    neural = DOORS["import"]
-    assert later_option(neural, check_params(neural, {"enableNeuralExtraction": True})) == (
+    door = DOORS["import"]
+    assert later_option(door, check_params(door, {"enableNeuralExtraction": False, "groupBy": None})) is None
+    assert later_option(door, check_params(door, {"enableNeuralExtraction": True})) == (
         "enableNeuralExtraction",
-        neural.later["enableNeuralExtraction"],
+        door.later["enableNeuralExtraction"],
     )
