@@ -123,7 +123,10 @@ class FindParams(FindFilters, kw_only=True, frozen=True):
     having: Annotated[t.WhereFilter | None, Meta(description="Filter on the aggregate's metrics.")] = None
     purpose: Annotated[
         Literal["answer", "context", "dedupe", "browse"] | None,
-        Meta(description="What the rows are for; picks a ranking preset."),
+        Meta(
+            description="What the rows are for; fills in what is left out. `answer`: `passages`; `context`: `passages` of "
+            "1,000 characters; `dedupe`: meaning alone, `threshold` 0.85; `browse`: the newest first."
+        ),
     ] = None
     rerank: Annotated[bool, Meta(description="Rank the best rows again with a second model.")] = False
     passages: Annotated[
@@ -312,7 +315,6 @@ _MEANING_REFUSALS = ("VectorDimensionError", "EmbeddingModelUnavailableError", "
 _TIME_REFUSALS = ("GenerationNotRetainedError", "GenerationInFutureError")
 _FIND_LATER = later(
     STEP_3,
-    "purpose",
     "rerank",
     "aggregate",
     "having",

@@ -9,6 +9,7 @@ from contract.doors.queries import FindParams, SimilarParams, TextTarget
 from engine.doors.registry import CallContext, Document, reads
 from engine.explain import run_explain
 from engine.plan import run_find, run_similar
+from engine.purpose import with_purpose
 
 if TYPE_CHECKING:
     from engine.view import View
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 def _texts_of_find(params: FindParams) -> Sequence[str]:
     """The query, unless its words alone are asked for or a vector stands for its meaning."""
+    params = with_purpose(params)
     wanted = params.query is not None and params.vector is None and params.search_mode != "text"
     return [params.query] if wanted and params.query is not None else []
 
@@ -27,6 +29,7 @@ def _texts_of_similar(params: SimilarParams) -> Sequence[str]:
 @reads("find", texts=_texts_of_find)
 def find(view: View, params: FindParams, call: CallContext) -> Document:
     """Entities by words, meaning, vector, fields, relations and likeness; see `run_find`. `explain` adds the plan."""
+    params = with_purpose(params)
     answer = run_find(view, params, call)
     if params.explain:
         told = run_explain(view.earlier(answer["generation"]), params, call)
@@ -44,4 +47,4 @@ def similar(view: View, params: SimilarParams, call: CallContext) -> Document:
 @reads("explain", texts=_texts_of_find)
 def explain(view: View, params: FindParams, call: CallContext) -> Document:
     """How `find` would answer the same parameters; see `run_explain`."""
-    return run_explain(view, params, call)
+    return run_explain(view, with_purpose(params), call)

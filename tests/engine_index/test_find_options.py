@@ -172,3 +172,24 @@ def test_an_explanation_of_one_leg_and_of_none(brain):
     assert row["explanation"] == {"legs": {"text": {"score": row["textScore"]}}}
     [plain, *_] = brain.ask("find", explain=True)["rows"]
     assert plain["explanation"] == {"legs": {}}
+
+
+def test_a_purpose_fills_in_what_was_left_out_a_find_07(brain):
+    brain.ask("add", id="old", type="document", data="river stone bridge")
+    brain.ask("add", id="new", type="document", data="river market")
+    answer = brain.ask("find", query="stone", purpose="answer")
+    assert answer["rows"] == brain.ask("find", query="stone", passages=True)["rows"]
+    brain.ask("add", id="long", type="document", data="harbour " * 30)
+    [long] = brain.ask("find", query="harbour", searchMode="text", purpose="answer", passages={"size": 20})["rows"]
+    assert len(long["passages"][0]["text"]) <= 24
+    brain.ask("remove", id="long")
+    assert brain.ask("find", query="river", purpose="context")["rows"][0]["passages"]
+    assert [row["id"] for row in brain.ask("find", purpose="browse")["rows"]] == ["new", "old"]
+    assert [row["id"] for row in brain.ask("find", purpose="browse", orderBy="id")["rows"]] == ["new", "old"]
+    same = brain.ask("find", query="river stone bridge", purpose="dedupe")
+    assert [row["id"] for row in same["rows"]] == ["old"]
+    assert same["legs"]["text"]["served"] is False
+    assert [row["id"] for row in brain.ask("find", near={"id": "old"}, purpose="dedupe")["rows"]] == []
+    assert brain.refused("find", purpose="dedupe").name == "ValidationError"
+    told = brain.ask("explain", purpose="browse")
+    assert told["order"] == {"path": "field", "field": "updatedAt", "direction": "desc"}
