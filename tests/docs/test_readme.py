@@ -93,7 +93,9 @@ def test_the_readme_session_works(terminal: tuple[Path, dict[str, str], list[str
         stdin=subprocess.DEVNULL,
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr
-    health, add, load, find, follow, past, http, mcp = re.split(r"^=== \d+\n", done.stdout, flags=re.MULTILINE)[1:]
+    health, add, load, find, spans, follow, past, http, mcp = re.split(r"^=== \d+\n", done.stdout, flags=re.MULTILINE)[
+        1:
+    ]
     assert '"status": "ok"' in health
     assert '"stars": 5' in add
     assert "2000 added" in load
@@ -104,7 +106,16 @@ def test_the_readme_session_works(terminal: tuple[Path, dict[str, str], list[str
     assert senses[-1] >= 6
     assert by_both
     assert all("plant" in row["metadata"]["words"] for row in by_both)
-    assert '"wn:n:00050195"' in follow
+    answering, explained = (json.loads(line) for line in spans.splitlines() if line.strip())
+    assert "share one disk sync" in answering["rows"][0]["passages"][0]["text"]
+    assert set(explained["rows"][0]["explanation"]["legs"]) <= {"text", "semantic"}
+    assert explained["plan"]["matches"] == explained["total"]
+    assert explained["cursor"]
+    related, walked, connected, *_ = follow.splitlines()
+    assert '"wn:n:00050195"' in related
+    assert [node["depth"] for node in json.loads(walked)["nodes"]][:3] == [1, 2, 3]
+    assert len(json.loads(connected)["rows"]) == 3
+    assert json.loads(connected)["legs"]["graph"] == {"served": True}
     assert "## 1. Processes" in follow
     update, history, before, undone, restored = (json.loads(line) for line in past.splitlines() if line.strip())
     assert (update["_rev"], [r["rev"] for r in history["revisions"]]) == (2, [2, 1])

@@ -95,7 +95,7 @@ def test_a_file_goes_in_as_bytes_and_comes_out_the_same(client):
 
 
 def test_a_door_of_a_later_release_says_so_with_its_release(client):
-    answer = client.post("/lang/tokenize", json={"text": "words"})
+    answer = client.post("/lang/classify", json={"text": "words", "labels": ["a", "b"]})
     assert (answer.status_code, answer.json()["error"]["name"]) == (501, "NotYetNativeError")
     assert answer.json()["error"]["details"]["release"] == "0.8.0"
 
