@@ -5,12 +5,26 @@
 
 import hashlib
 import os
+import resource
 import time
-from typing import Protocol
+from typing import NamedTuple, Protocol
+
+
+class Effort(NamedTuple):
+    """What a thread has used so far: processor seconds, and how often it waited for a disk to read."""
+
+    cpu_s: float
+    disk_reads: int
+
+    def since(self, before: "Effort", wall_ms: float) -> float:
+        """The ms that something took of this thread's own: all of them when it waited for a disk, else those in which
+        it ran. Waiting for a processor or for another thread says nothing about what was done.
+        """
+        return wall_ms if self.disk_reads > before.disk_reads else (self.cpu_s - before.cpu_s) * 1000
 
 
 class Clock(Protocol):
-    """Time, fresh ids and random bytes."""
+    """Time, effort, fresh ids and random bytes."""
 
     def now_ms(self) -> int:
         """The wall clock in ms since 1970; it may step backwards."""
@@ -22,6 +36,10 @@ class Clock(Protocol):
 
     def monotonic(self) -> float:
         """Seconds of a clock that never steps backwards; only differences mean anything."""
+        ...
+
+    def effort(self) -> Effort:
+        """What the calling thread has used so far; only differences mean anything."""
         ...
 
     def new_id(self) -> str:
@@ -58,6 +76,11 @@ class SystemClock:
         """See `Clock.monotonic`."""
         return time.monotonic()
 
+    def effort(self) -> Effort:
+        """See `Clock.effort`; getrusage(2), under a microsecond."""
+        used = resource.getrusage(resource.RUSAGE_THREAD)
+        return Effort(used.ru_utime + used.ru_stime, used.ru_inblock + used.ru_majflt)
+
     def new_id(self) -> str:
         """See `Clock.new_id`."""
         return uuid7_text(time.time_ns() // 1_000_000, os.urandom(10))
@@ -91,6 +114,10 @@ class ManualClock:
     def monotonic(self) -> float:
         """See `Clock.monotonic`."""
         return (self._us - self._start_us) / 1_000_000
+
+    def effort(self) -> Effort:
+        """See `Clock.effort`; all time that passes is work."""
+        return Effort(self.monotonic(), 0)
 
     def new_id(self) -> str:
         """See `Clock.new_id`; the same sequence for the same seed and the same moves."""

@@ -100,17 +100,23 @@ def _measured(limit_bytes: int | None, available_bytes: int | None, rss_bytes: i
 
 
 class Pace:
-    """Recent read times of one brain: point reads run on the serving loop only while its p99 is under 1 ms."""
+    """Recent read times of one brain: point reads run on the serving loop only while its p99 is under 1 ms.
 
-    __slots__ = ("_banned_until_ms", "_next", "_p99_ms", "_since", "_times")
+    The first reads of an open brain are left out: they open connections and prepare statements, which says nothing of
+    the reads that follow.
+    """
+
+    __slots__ = ("_banned_until_ms", "_cold", "_next", "_p99_ms", "_since", "_times")
 
     WINDOW = 128
     FAST_MS = 1.0
     SLOW_MS = 5.0
     BAN_MS = 30_000
     RECOUNT_EVERY = 32
+    COLD_READS = 8
 
     def __init__(self) -> None:
+        self._cold = self.COLD_READS
         self._times: list[float] = []
         self._next = 0
         self._since = 0
@@ -119,6 +125,9 @@ class Pace:
 
     def record(self, took_ms: float, now_ms: int) -> None:
         """Takes the time of one point read; one over 5 ms sends the brain to the read lane for 30 s."""
+        if self._cold:
+            self._cold -= 1
+            return
         if len(self._times) < self.WINDOW:
             self._times.append(took_ms)
         else:
