@@ -10,7 +10,7 @@ from msgspec import Meta
 from contract import limits
 from contract import types as t
 from contract.door import Door, Effect
-from contract.doors.releases import STEP_2, STEP_8, later
+from contract.doors.releases import STEP_8, later
 
 
 class ExportParams(t.Params, kw_only=True, frozen=True):
@@ -83,17 +83,32 @@ class ImportParams(t.WriteParams, kw_only=True, frozen=True):
     remap_ids: Annotated[bool, Meta(description="Give every record a new id.")] = False
     dry_run: Annotated[bool, Meta(description="Only say what would be done.")] = False
     group_by: Annotated[
-        Literal["type", "sheet", "flat", "custom"] | None, Meta(description="How imported rows are grouped in folders.")
+        Literal["type", "sheet", "flat", "custom"] | None,
+        Meta(
+            description="Put imported rows together: a `collection` for the source `contains` them, in one group more by "
+            "`type`, by `sheet` (the source's name), or by the value of `groupField` (`custom`)."
+        ),
+    ] = None
+    group_field: Annotated[
+        Annotated[str, Meta(min_length=1, max_length=limits.METADATA_KEY_CHARS_MAX)] | None,
+        Meta(description="The metadata field that `groupBy: custom` groups by."),
     ] = None
     create_entities: Annotated[bool, Meta(description="Whether rows become entities.")] = True
     create_relationships: Annotated[bool, Meta(description="Whether links become relations.")] = True
-    preserve_source: Annotated[bool, Meta(description="Keep the source as a file of the brain.")] = False
+    preserve_source: Annotated[bool, Meta(description="Keep the source of rows as a file below /imports.")] = False
     enable_neural_extraction: Annotated[bool, Meta(description="Extract entities with a language model.")] = False
     enable_relationship_inference: Annotated[bool, Meta(description="Infer relations with a language model.")] = False
     enable_concept_extraction: Annotated[bool, Meta(description="Extract concepts with a language model.")] = False
     confidence_threshold: Annotated[t.Unit, Meta(description="Least confidence of extracted records.")] = 0.7
-    enable_deduplication: Annotated[bool, Meta(description="Merge records that mean the same.")] = False
-    deduplication_threshold: Annotated[t.Unit, Meta(description="Least similarity of records that are merged.")] = 0.85
+    enable_deduplication: Annotated[
+        bool, Meta(description="Bring new rows into records of their type that mean the same.")
+    ] = False
+    deduplication_threshold: Annotated[
+        t.Unit,
+        Meta(
+            description="Least likeness: the cosine of given vectors, else the share of words that texts have in common."
+        ),
+    ] = 0.85
     project_id: Annotated[
         Annotated[str, Meta(min_length=1, max_length=256)] | None,
         Meta(description="A project label kept with every record."),
@@ -115,6 +130,8 @@ class ImportParams(t.WriteParams, kw_only=True, frozen=True):
         """Hold that the content comes from one place; a body of JSON Lines is a third one, beside the parameters."""
         if self.content is not None and self.vfs_path is not None:
             raise ValueError("Expected either `content` or `vfsPath`")
+        if (self.group_by == "custom") != (self.group_field is not None):
+            raise ValueError("Expected `groupField` with groupBy `custom`, and only there")
 
 
 class ImportFailure(t.Result, kw_only=True, frozen=True):
@@ -200,12 +217,6 @@ DOORS = (
             "BatchTooLargeError",
             "VectorDimensionError",
         ),
-        later=later(
-            STEP_2,
-            "groupBy",
-            "preserveSource",
-            "enableDeduplication",
-        )
-        | later(STEP_8, "enableNeuralExtraction", "enableRelationshipInference", "enableConceptExtraction"),
+        later=later(STEP_8, "enableNeuralExtraction", "enableRelationshipInference", "enableConceptExtraction"),
     ),
 )

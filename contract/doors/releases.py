@@ -1,6 +1,5 @@
 """The releases that bring what is declared and not built yet."""
 
-STEP_2 = "0.2.0"
 STEP_3 = "0.3.0"
 STEP_8 = "0.8.0"
 

@@ -26,10 +26,11 @@ from engine.importing.noting import import_note
 from engine.importing.read import read_rows, text_of_content
 from engine.importing.rows import RowWarning
 from engine.importing.run import Apply, RowsImport, RowSource
+from engine.importing.sources import preserve, stored
 from engine.rows.clearing import clear_all
 from engine.rows.intake import Intake, Tally
 from engine.vfs.paths import clean_path
-from engine.vfs.tree import required_file
+from engine.vfs.tree import Payload, required_file
 
 if TYPE_CHECKING:
     from engine.store import Store
@@ -102,7 +103,11 @@ def _imported_rows(
     tally = _carried_out(run, form)
     if run.failed_count and params.stop_on_error:
         raise stopped(tally.failures, run.failed_count)
-    return answer_of(intake, form, tally, run.failed_count, warnings)
+    kept = {}
+    if params.preserve_source:
+        path = params.vfs_path or preserve(txn, params, intake, form, Payload.of(content), call, tally)
+        kept = {"vfs": {"files": [path]}}
+    return answer_of(intake, form, tally, run.failed_count, warnings) | kept
 
 
 def _carried_out(run: RowsImport, form: Detected) -> Tally:
@@ -125,17 +130,37 @@ def import_lines(store: Store, params: ImportParams, file: IO[bytes], call: Call
     intake = _intake(params, form, params.file_name or INLINE_SOURCE, lines.header, call)
     commits = _Commits(store, params, intake, lines.sha256, call)
     if params.dry_run or params.stop_on_error:
-        return commits.one(lambda txn: _whole_upload(txn, params, intake, form, lines, call))
+        payload = stored(store, file, call) if params.preserve_source else None
+        return commits.one(lambda txn: _whole_upload(txn, params, intake, form, lines, payload, call))
     if params.mode == "replace":
         commits.one(lambda txn: clear_all(txn, call))
     run = RowsImport(lines, intake, call, commits.one)
     tally = _carried_out(run, form)
-    answer = answer_of(intake, form, tally, run.failed_count) | {"generation": store.head}
+    kept = {}
+    if params.preserve_source:
+        payload = stored(store, file, call)
+        written = commits.one(lambda txn: _kept(txn, params, intake, form, payload, call))
+        tally.blobs += written["blobs"]
+        kept = {"vfs": {"files": [written["path"]]}}
+    answer = answer_of(intake, form, tally, run.failed_count) | kept | {"generation": store.head}
     return answer if commits.changed else answer | {"changed": False}
 
 
+def _kept(
+    txn: Transaction, params: ImportParams, intake: Intake, form: Detected, payload: Payload, call: CallContext
+) -> Document:
+    tally = Tally()
+    return {"path": preserve(txn, params, intake, form, payload, call, tally), "blobs": tally.blobs}
+
+
 def _whole_upload(
-    txn: Transaction, params: ImportParams, intake: Intake, form: Detected, lines: LineRows, call: CallContext
+    txn: Transaction,
+    params: ImportParams,
+    intake: Intake,
+    form: Detected,
+    lines: LineRows,
+    source: Payload | None,
+    call: CallContext,
 ) -> Document:
     if params.mode == "replace":
         clear_all(txn, call)
@@ -143,7 +168,10 @@ def _whole_upload(
     tally = _carried_out(run, form)
     if run.failed_count and params.stop_on_error:
         raise stopped(tally.failures, run.failed_count)
-    return _concluded(txn, params, answer_of(intake, form, tally, run.failed_count))
+    kept = {}
+    if source is not None:
+        kept = {"vfs": {"files": [preserve(txn, params, intake, form, source, call, tally)]}}
+    return _concluded(txn, params, answer_of(intake, form, tally, run.failed_count) | kept)
 
 
 class _Commits:
@@ -230,6 +258,9 @@ def _intake(params: ImportParams, form: Detected, source: str, header: Document 
         remap=params.remap_ids,
         space=_space(header),
         dry=params.dry_run,
+        group_by=params.group_by,
+        group_field=params.group_field,
+        alike=params.deduplication_threshold if params.enable_deduplication else None,
     )
 
 

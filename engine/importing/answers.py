@@ -32,6 +32,9 @@ def answer_of(
         "entities": tally.ids,
         "embedding": next((word for word in ("pending", "done") if word in tally.states), "none"),
     }
+    told = {"deduplicated": tally.alike, "groups": tally.groups}
+    if any(told.values()):
+        answer["stats"] = told
     if warnings:
         answer["warnings"] = [_warning_document(warning) for warning in warnings[:WARNINGS_LISTED_MAX]]
     return answer | ({"dryRun": True} if intake.dry else {})

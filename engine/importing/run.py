@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from contract.limits import READ_CHUNK_ROWS_MAX
 from contract.refusals import Refusal
 from engine.doors.registry import CallContext, Document
+from engine.importing.groups import Groups
 from engine.importing.rows import ImportFailure, Row
 from engine.rows.edges import CheckedEdge, EdgeRows
 from engine.rows.guards import VFS_PREFIX
@@ -60,6 +61,7 @@ class RowsImport:
         self._commit = commit
         self._aliases: dict[str, str] = {}
         self._entity_rows = EntityRows(intake, call)
+        self._groups = Groups(intake, call)
         self._tree_rows = TreeRows(intake, call, source.blob)
         self._edge_rows = EdgeRows(intake, call, self._aliases)
         self._entities: list[Checked] = []
@@ -170,7 +172,10 @@ class RowsImport:
         def apply(txn: Transaction) -> Document:
             tally, late = Tally(), list[CheckedEdge]()
             for start in range(0, len(entities), READ_CHUNK_ROWS_MAX):
-                self._entity_rows.write(txn, entities[start : start + READ_CHUNK_ROWS_MAX], tally)
+                chunk = entities[start : start + READ_CHUNK_ROWS_MAX]
+                self._entity_rows.write(txn, chunk, tally)
+                tally.groups += self._groups.join(txn, [tally.twins.get(one.id, one.id) for one in chunk])
+            self._aliases.update(tally.twins)
             for start in range(0, len(edges), READ_CHUNK_ROWS_MAX):
                 late += self._edge_rows.write(txn, edges[start : start + READ_CHUNK_ROWS_MAX], tally)
             for line, sha256 in blobs:
@@ -181,7 +186,9 @@ class RowsImport:
             del tally.ids[room:]
             return tally.document() | {"late": [one.row.line for one in late]}
 
-        late = set(self._committed(apply)["late"])
+        answer = self._committed(apply)
+        self._aliases.update(answer["twins"])
+        late = set(answer["late"])
         self._waiting += [replace(one.row, fields={}) for one in edges if one.row.line in late]
 
     def _flush_tree(self) -> None:

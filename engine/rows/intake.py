@@ -19,6 +19,7 @@ from contract.vector import Vector
 from engine.doors.registry import CallContext, Document
 from engine.importing.identity import RowIds, uuid_of
 from engine.importing.rows import ImportFailure, Row
+from engine.importing.twins import Twins
 from engine.records import Content, Entity
 from engine.rows.contents import content_of, embedding_state, unit_bytes
 from engine.rows.documents import ENTITY_KEYS, ordered, text_of_data
@@ -52,7 +53,8 @@ FAILURES_LISTED_MAX: Final = 1000
 class Intake:
     """What holds for every row of one import call.
 
-    `space` is the (model, width, hash) of an export's own vectors; `dry` says that nothing of it will be kept.
+    `space` is the (model, width, hash) of an export's own vectors; `dry` says that nothing of it will be kept. New
+    rows at least as like a record as `alike` are brought into it; None adds every one.
     """
 
     import_id: str
@@ -68,6 +70,9 @@ class Intake:
     remap: bool = False
     space: tuple[str, int, str] | None = None
     dry: bool = False
+    group_by: str | None = None
+    group_field: str | None = None
+    alike: float | None = None
 
     def stamps(self, now_ms: int, before: Document | None = None) -> Document:
         """The metadata by which a record says where it came from; `before` has the imports that touched it earlier."""
@@ -97,9 +102,13 @@ class Tally:
     skipped: int = 0
     relations: int = 0
     blobs: int = 0
+    alike: int = 0
+    groups: int = 0
     ids: list[str] = field(default_factory=list)
     states: set[str] = field(default_factory=set)
     failures: list[ImportFailure] = field(default_factory=list)
+    twins: dict[str, str] = field(default_factory=dict)
+    """The record that each row was brought into, where that has another id."""
 
     def fail(self, row: Row, refusal: Refusal) -> None:
         """Notes a row that was refused."""
@@ -116,6 +125,7 @@ class Tally:
             **{name: getattr(self, name) for name in _COUNTS},
             "ids": self.ids,
             "states": sorted(self.states),
+            "twins": self.twins,
             "failed": [[fault.line, fault.name, fault.message, fault.column] for fault in self.failures],
         }
 
@@ -125,10 +135,11 @@ class Tally:
             setattr(self, name, getattr(self, name) + document[name])
         self.ids += document["ids"][: IDS_LISTED_MAX - len(self.ids)]
         self.states.update(document["states"])
+        self.twins.update(document["twins"])
         self.failures += [ImportFailure(*fault) for fault in document["failed"]]
 
 
-_COUNTS: Final = ("added", "updated", "skipped", "relations", "blobs")
+_COUNTS: Final = ("added", "updated", "skipped", "relations", "blobs", "alike", "groups")
 
 
 class Checked(NamedTuple):
@@ -176,6 +187,7 @@ class _Batch:
         self._call = call
         self._fresh: dict[str, tuple[Document, Content | None]] = {}
         self._spaces: dict[int, int] = {}
+        self._twins = None if intake.alike is None else Twins(txn, intake.alike)
 
     def write(self, rows: list[Checked]) -> None:
         ids = [one.id for one in rows]
@@ -194,6 +206,11 @@ class _Batch:
         self._flush()
 
     def _take(self, one: Checked, existing: Entity | None, revision: int) -> None:
+        if existing is None and (twin := self._twin(one)) is not None:
+            self._tally.twins[one.id] = twin
+            self._tally.alike += 1
+            self._bring_in(one, twin)
+            return
         if existing is None:
             self._add(one, revision)
             self._tally.added += 1
@@ -202,6 +219,28 @@ class _Batch:
         else:
             self._tally.skipped += 1
         self._tally.note(one.id)
+
+    def _twin(self, one: Checked) -> str | None:
+        """The record that a new row means the same as, when such rows are to be brought together."""
+        if self._twins is None or one.row.exact:
+            return None
+        content = self._content(text_of_data(one.params.data), one.params.vector, exact=False)
+        return self._twins.of(one.params.type, content)
+
+    def _bring_in(self, one: Checked, twin: str) -> None:
+        """Gives a record the metadata keys that its twin has and it lacks; nothing that it says is overwritten."""
+        self._flush()
+        existing = self._txn.entities([twin])[twin]
+        held = existing.doc["metadata"]
+        new = {key: value for key, value in (one.params.metadata or {}).items() if key not in held}
+        if new and self._intake.mode != "skip":
+            metadata = new | self._intake.stamps(self._txn.now_ms, held)
+            planned = plan_change(self._txn, existing, EntityChange(id=twin, metadata=metadata), self._call)
+            make_change(self._txn, planned, self._call)
+            self._tally.updated += 1
+        else:
+            self._tally.skipped += 1
+        self._tally.note(twin)
 
     def _add(self, one: Checked, revision: int) -> None:
         params = one.params
@@ -217,6 +256,8 @@ class _Batch:
         if "data" not in one.fields:
             del doc["data"]
         judge(self._txn, doc)
+        if self._twins is not None:
+            self._twins.add(params.type, one.id, content)
         self._fresh[one.id] = (ordered(doc, ENTITY_KEYS) if one.row.exact else doc, content)
         self._tally.states.add(embedding_state(content, self._call))
 
