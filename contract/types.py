@@ -136,6 +136,9 @@ class FindRow(Result, kw_only=True, frozen=True):
     ] = None
     explanation: Annotated[JsonObject | None, Meta(description="How the score came about, when asked for.")] = None
     passages: Annotated[list[JsonObject] | None, Meta(description="Best spans of the text, when asked for.")] = None
+    group_key: Annotated[JsonObject | None, Meta(description="Of a group: its fields and their values.")] = None
+    metrics: Annotated[JsonObject | None, Meta(description="Of a group: its numbers.")] = None
+    count: Annotated[int | None, Meta(description="Of a group: how many records are in it.")] = None
 
 
 class Leg(Result, kw_only=True, frozen=True):

@@ -118,7 +118,11 @@ class FindParams(FindFilters, kw_only=True, frozen=True):
     ] = None
     aggregate: Annotated[
         str | t.JsonObject | None,
-        Meta(description="Answer groups of this aggregate instead of entities.", extra={"check": "json"}),
+        Meta(
+            description="Answer groups of the matches instead of entities: an aggregate's name, or `{name}` or `{groupBy, "
+            "metrics}`, with `where` on group keys; `orderBy` then names a group field or a metric.",
+            extra={"check": "json"},
+        ),
     ] = None
     having: Annotated[t.WhereFilter | None, Meta(description="Filter on the aggregate's metrics.")] = None
     purpose: Annotated[
@@ -146,6 +150,12 @@ class FindParams(FindFilters, kw_only=True, frozen=True):
             self.connected is None or self.query is not None or self.vector is not None
         ):
             raise ValueError("Expected `connected`, and neither `query` nor `vector`, with searchMode `graph`")
+        if self.having is not None and self.aggregate is None:
+            raise ValueError("Expected `aggregate` beside `having`, which filters its metrics")
+        if self.aggregate is not None and (self.passages is not False or self.explain or self.include_vectors):
+            raise ValueError(
+                "Expected none of `passages`, `explain`, `includeVectors` beside `aggregate`: rows are groups"
+            )
         if self.passages is not False and self.query is None and self.vector is None:
             raise ValueError("Expected `query` or `vector` beside `passages`: spans are the best ones for it")
         if self.threshold is not None and (self.search_mode == "text" or (self.query is None and self.vector is None)):
@@ -316,8 +326,6 @@ _TIME_REFUSALS = ("GenerationNotRetainedError", "GenerationInFutureError")
 _FIND_LATER = later(
     STEP_3,
     "rerank",
-    "aggregate",
-    "having",
 )
 
 DOORS = (
@@ -338,6 +346,7 @@ DOORS = (
             "OrderByBudgetError",
             "RerankerUnavailableError",
             "AggregateNotFoundError",
+            "AggregateDefinitionError",
             "RecordCorruptError",
             "AnswerTooLargeError",
         ),

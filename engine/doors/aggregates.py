@@ -59,10 +59,7 @@ def remove_aggregate(txn: Transaction, params: RemoveAggregateParams, call: Call
 @reads("aggregate", live=True)
 def aggregate(view: View, params: AggregateParams, call: CallContext) -> Document:
     """The groups of an aggregate at the view's generation: as the commits keep them at now, counted for the past."""
-    stored = view.definition(AGGREGATE, params.name)
-    if stored is None:
-        raise _not_found(params.name, list(view.definitions(AGGREGATE)))
-    definition = parse_stored(stored)
+    definition = parse_stored(definition_of(view, params.name))
     query = parse_query(
         definition,
         where=params.where,
@@ -74,6 +71,14 @@ def aggregate(view: View, params: AggregateParams, call: CallContext) -> Documen
     )
     found = rows(definition, groups_of(view, definition, call), query, check=call.check)
     return {"rows": found, "generation": view.generation}
+
+
+def definition_of(view: View, name: str) -> Document:
+    """The definition of a name as it is stored; `AggregateNotFoundError` when there is none."""
+    stored = view.definition(AGGREGATE, name)
+    if stored is None:
+        raise _not_found(name, list(view.definitions(AGGREGATE)))
+    return stored
 
 
 def groups_of(view: View, definition: Definition, call: CallContext) -> Iterator[GroupRow]:

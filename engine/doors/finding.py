@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from contract.doors.queries import FindParams, SimilarParams, TextTarget
 from engine.doors.registry import CallContext, Document, reads
 from engine.explain import run_explain
+from engine.measuring import run_measured
 from engine.plan import run_find, run_similar
 from engine.purpose import with_purpose
 
@@ -30,6 +31,8 @@ def _texts_of_similar(params: SimilarParams) -> Sequence[str]:
 def find(view: View, params: FindParams, call: CallContext) -> Document:
     """Entities by words, meaning, vector, fields, relations and likeness; see `run_find`. `explain` adds the plan."""
     params = with_purpose(params)
+    if params.aggregate is not None:
+        return run_measured(view, params, call)
     answer = run_find(view, params, call)
     if params.explain:
         told = run_explain(view.earlier(answer["generation"]), params, call)
