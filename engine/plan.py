@@ -65,8 +65,7 @@ def run_find(view: View, params: FindParams, call: CallContext) -> Document:
     phantom_count = 0
     while True:
         ranking = rank(index, legs, narrowing, candidates, params, call)
-        window = params.limit + skipped
-        places = _chosen(index, ranking, params, window, call)[skipped:window]
+        places = _chosen(index, ranking, params, skipped, call)
         try:
             rows = rows_of(view, ranking, places, what)
         except Refusal as refusal:
@@ -230,23 +229,27 @@ def by_meaning(index: IndexView, meaning: Meaning, candidates: Ints, threshold: 
     return Ranking(candidates[found], near, None, near, np.ones(len(found), dtype=bool))
 
 
-def _chosen(index: IndexView, ranking: Ranking, params: FindParams, window: int, call: CallContext) -> Ints:
-    """The places of the first rows in `ranking`: by relevance, by a field, or in the order of insertion.
+def _chosen(index: IndexView, ranking: Ranking, params: FindParams, skipped: int, call: CallContext) -> Ints:
+    """The places in `ranking` of the rows of one page, which begins after `skipped` rows: by relevance, by a field, or
+    in the order of insertion.
 
-    With both a query and `orderBy`, the field orders the most relevant rows of the window.
+    With both relevance and `orderBy`, the field orders the most relevant rows: of `limit` and `offset` together on a
+    first page, and then of each next page by itself, so that pages together have every row once.
     """
-    vers = ranking.vers
+    vers, window = ranking.vers, params.limit + skipped
     if ranking.scores is not None:
         places = index.best(vers, ranking.scores, window)
         if params.order_by is None:
-            return places
+            return places[skipped:]
+        if params.cursor is not None:
+            places, skipped, window = places[skipped:], 0, params.limit
         vers = np.sort(vers[places])
     if params.order_by is None:
         first = index.first_in_insertion(vers, window)
     else:
         field = where.FIELD_ALIASES.get(params.order_by, params.order_by)
         first = index.first_by_field(field, vers, window, descending=params.order == "desc", check=call.check)
-    return np.searchsorted(ranking.vers, first)
+    return np.searchsorted(ranking.vers, first[skipped:])
 
 
 def _anchor(view: View, params: SimilarParams, call: CallContext) -> tuple[Meaning, Entity | None]:

@@ -80,6 +80,22 @@ def test_pages_are_slices_of_one_ranking_whatever_is_written_meanwhile_a_find_07
         assert len(found) == len(whole)
 
 
+@pytest.mark.parametrize("mode", ["text", "semantic", "hybrid"])
+@pytest.mark.parametrize("offset", [0, 3])
+def test_pages_of_relevant_rows_by_a_field_have_each_row_once_a_find_07(brain, mode, offset):
+    fill(brain, 40)
+    question = {"query": "river stone", "searchMode": mode, "orderBy": "n", "order": "desc", "limit": 7}
+    first = brain.ask("find", question, offset=offset)
+    relevant = [row["id"] for row in brain.ask("find", query="river stone", searchMode=mode, limit=100)["rows"]]
+    found = pages(brain, question | {"offset": offset})
+    assert found[0] == [row["id"] for row in first["rows"]]
+    for number, page in enumerate(found[1:], start=1):
+        begin = offset + 7 * number
+        assert sorted(page) == sorted(relevant[begin : begin + 7])
+    names = [name for page in found for name in page]
+    assert len(names) == len(set(names)) == first["total"] - offset
+
+
 def test_a_page_with_an_offset_goes_on_behind_it(brain):
     fill(brain, 10)
     whole = [row["id"] for row in brain.ask("find", limit=100)["rows"]]
