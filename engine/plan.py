@@ -200,6 +200,7 @@ def mix_of(params: FindParams) -> Mix:
     equal = params.fusion.strategy == "rrf"
     meaning = 1.0 if equal else MEANING_SHARE
     words = 1.0 if equal else 1.0 - MEANING_SHARE
+    given = weights is not None and (weights.vector is not None or weights.text is not None)
     if weights is not None:
         meaning = meaning if weights.vector is None else weights.vector
         words = words if weights.text is None else weights.text
@@ -217,7 +218,7 @@ def mix_of(params: FindParams) -> Mix:
             cure="Say with `connected` what the rows are to be connected to, or leave the weight out.",
             details={"path": "fusion.weights.graph"},
         )
-    return Mix(params.fusion.strategy, meaning, words, graph)
+    return Mix(params.fusion.strategy, meaning, words, graph, given)
 
 
 def by_meaning(index: IndexView, meaning: Meaning, candidates: Ints, threshold: float | None) -> Ranking:
