@@ -14,10 +14,11 @@ from engine.failpoints import POINTS, FailpointCrash, Failpoints
 from engine.snapshots.restore import Ask, restore
 from engine.snapshots.take import take
 from engine.store import Store
+from tests.support.disks import without_exchange
 from tests.support.storage import add, job, new_store, refusal_name, refused
 
 
-def test_every_point_is_reached(tmp_path: Path) -> None:
+def test_every_point_is_reached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A life with everything in it: creation, a large blob, a failed commit, folding, a heartbeat, a restore,
     an orderly end."""
     points = Failpoints("commit.commit:eio@2")
@@ -31,6 +32,8 @@ def test_every_point_is_reached(tmp_path: Path) -> None:
     assert store.heartbeat()
     Compaction(store, store.head, CallContext("tester", 0), "tester").run()
     take(store, "kept", lambda: None)
+    store, _ = restore(store, Ask(name="kept", principal="tester"))
+    without_exchange(monkeypatch)
     store, _ = restore(store, Ask(name="kept", principal="tester"))
     store.close()
     assert points.reached == set(POINTS)

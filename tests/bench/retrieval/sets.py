@@ -101,18 +101,23 @@ def _of(name: str, dice: random.Random, count: int, rows: list[tuple[str, str, s
 
 def beir(folder: Path, count: int) -> QuestionSet:
     """A folder of BEIR's shape: `corpus.jsonl`, `queries.jsonl` and `qrels/test.tsv` with a header."""
-    documents = []
-    for line in (folder / "corpus.jsonl").open(encoding="utf-8"):
-        row = json.loads(line)
-        documents.append(Document(f"d{row['_id']}", f"{row.get('title', '')} {row['text']}".strip()))
+    documents = [
+        Document(f"d{row['_id']}", f"{row.get('title', '')} {row['text']}".strip())
+        for row in _lines(folder / "corpus.jsonl")
+    ]
     relevant: dict[str, dict[str, float]] = {}
     with (folder / "qrels" / "test.tsv").open(encoding="utf-8", newline="") as file:
         for query, document, grade in list(csv.reader(file, delimiter="\t"))[1:]:
             if float(grade) > 0:
                 relevant.setdefault(query, {})[f"d{document}"] = float(grade)
-    texts = {row["_id"]: row["text"] for row in map(json.loads, (folder / "queries.jsonl").open(encoding="utf-8"))}
+    texts = {row["_id"]: row["text"] for row in _lines(folder / "queries.jsonl")}
     questions = [Question(texts[query], grades) for query, grades in relevant.items()][:count]
     return QuestionSet(folder.name, documents, questions)
+
+
+def _lines(path: Path) -> Iterator[dict[str, str]]:
+    with path.open(encoding="utf-8") as file:
+        yield from map(json.loads, file)
 
 
 def locomo(path: Path, count: int) -> QuestionSet:
