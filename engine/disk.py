@@ -26,6 +26,9 @@ _FORBIDDEN: Final = frozenset({"store.db", "store.db-wal", "store.db-shm"})
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _AGAIN_BYTES: Final = 1 << 20
 _READ_ONLY: Final = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
+NO_SUCH_RENAME: Final = frozenset({errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP})
+"""What a file system answers that cannot exchange two names, or rename to a free name only."""
+
 _AT_FDCWD: Final = -100
 _NOREPLACE: Final = 1
 _EXCHANGE: Final = 2
@@ -348,9 +351,15 @@ class Disk:
         self.sync_folder(other.parent)
 
     def rename_new(self, source: Path, target: Path) -> None:
-        """Rename, durably, to a name that must be free; FileExistsError when it is taken, by whatever."""
+        """Rename a folder that is not empty, durably, to a name that must be free; FileExistsError when it is taken, by
+        whatever. Where the file system knows no such rename, an empty folder made at the last moment is replaced."""
         self.hit("file.rename")
-        _renameat2(source, target, _NOREPLACE)
+        try:
+            _renameat2(source, target, _NOREPLACE)
+        except OSError as error:
+            if error.errno not in NO_SUCH_RENAME:
+                raise
+            _rename_folder(source, target)
         self.sync_folder(target.parent)
 
     def share_file(self, source: Path, target: Path) -> None:
@@ -454,3 +463,16 @@ def _renameat2(source: Path, target: Path, flags: int) -> None:
     if libc.renameat2(_AT_FDCWD, os.fsencode(source), _AT_FDCWD, os.fsencode(target), flags) != 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number), str(source), None, str(target))
+
+
+def _rename_folder(source: Path, target: Path) -> None:
+    """A plain rename takes the place of nothing but an empty folder, and here not even of one that is seen."""
+    taken = FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(source), None, str(target))
+    if os.path.lexists(target):
+        raise taken
+    try:
+        os.rename(source, target)
+    except OSError as error:
+        if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+            raise taken from error
+        raise

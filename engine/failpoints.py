@@ -45,6 +45,7 @@ POINTS: Final[Mapping[str, str]] = {
     "restore.staged": "the store to come stands aside, the old one is untouched",
     "restore.saved": "the safety snapshot is in place",
     "restore.committed": "the store to come has its commit",
+    "restore.aside": "no exchange of names here: the old store is moved aside, the new one is not in place",
     "restore.exchanged": "the new store is in place, the old one stands aside",
     "restore.cleared": "the old one is gone, nobody was answered",
     "compact.step": "one step of a compaction is durable, the next is not begun",

@@ -23,6 +23,7 @@ from engine.port import IndexPort
 from engine.reading import OpenView
 from engine.records import Document, SegmentRow
 from engine.scrub import Scrubber
+from engine.snapshots.replacing import recover
 from engine.sqlite import resident
 from engine.sqlite.connect import (
     OpenMode,
@@ -380,9 +381,10 @@ class Opening(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, path: Path, clock: Clock | None, disk: Disk | None) -> "Opening":
-        """Read the manifest; refuses as `Store.attach` does."""
+        """Read the manifest, after a replacement that was killed was put back; refuses as `Store.attach` does."""
         disk = disk or Disk()
         resolved = path.resolve()
+        recover(resolved, disk)
         return cls(resolved, manifest.read(resolved, disk), clock or SystemClock(), disk)
 
 

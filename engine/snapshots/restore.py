@@ -5,7 +5,7 @@
 3. The old store is closed (its lease is kept) and a safety snapshot of it is taken.
 4. The store to come gets its commit, above every generation that either of the two has ever given out, with a note
    that says what was restored; its epoch fences whoever wrote the old one.
-5. The two folders change names in one step, and the old one is removed.
+5. The two folders change names, in one step where the file system can (`replacing`), and the old one is removed.
 
 Until step 5 the old store stands as it was; from it on the new one does. The flock files of the lease are the same
 files in both folders, so the lease is held all along.
@@ -29,6 +29,7 @@ from engine.disk import Disk, refusal_of
 from engine.lease import Lease, read_close
 from engine.snapshots import record
 from engine.snapshots.record import Snapshot
+from engine.snapshots.replacing import replace
 from engine.snapshots.take import sweep, take, temporary_name
 from engine.sqlite.connect import OpenMode, refusal_of_sqlite
 from engine.sqlite.opening import CommitState, open_verified
@@ -158,7 +159,7 @@ def finish(path: Path, staged: Staged, head: Head, held: Lease, ask: Ask, disk: 
         disk.sync_folder(staged.folder / lease.FOLDER)
         disk.sync_folder(staged.folder)
         disk.hit("restore.committed")
-        disk.exchange(path, staged.folder)
+        replace(path, staged.folder, disk)
     except (OSError, apsw.Error) as error:
         disk.remove_tree(staged.folder)
         what = f"restore the snapshot {ask.name!r}"
