@@ -232,7 +232,8 @@ class Runner:
         writing: bool,
     ) -> Done:
         """Runs something on the whole store on the lane of long work; `writing` when it commits jobs of its own."""
-        context = self.checked(work, context)
+        replays: list[bool] = []
+        context = replace(self.checked(work, context), on_replay=lambda: replays.append(True))
         store, params = slot.open_store(), work.params
         if writing:
             params = msgspec.structs.replace(params, idempotency_key=work.key)
@@ -249,7 +250,7 @@ class Runner:
         body, answer = ran.outcome
         if writing:
             self._on_written(slot, answer)
-        return Done(body, ran.queue_ms, ran.engine_ms, store.head)
+        return Done(body, ran.queue_ms, ran.engine_ms, store.head, bool(replays))
 
     def checked(self, work: Work, context: CallContext) -> CallContext:
         """The context for work on a thread: its checks see a cancellation and the deadline."""

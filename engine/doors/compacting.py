@@ -25,6 +25,7 @@ def compact(store: Store, params: CompactParams, call: CallContext) -> Document:
     if not params.dry_run:
         known = answer_of_key(store, "compact", params, call, None)
         if known is not None:
+            call.on_replay()
             return {"floor": known["floor"], "removedVersions": known["versions"], "freedBytes": known["bytes"]}
     with store.view() as view:
         floor = generation_at(view, params.before, call.now_ms, field="before")

@@ -89,7 +89,7 @@ NOT_EMBEDDED = Embedded(reason="no text of this call was embedded")
 
 
 def _never() -> None:
-    """The check of a call that cannot be cancelled."""
+    """The check of a call that cannot be cancelled, and the telling of one that nobody asks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,8 @@ class CallContext:
     has passed; a scan calls it at least every 256 rows. `embedder_info` names the model in use, None while there is
     none. `new_id` gives fresh ids. `in_process` is True for the embedding program alone: it may use what no key may.
     `now_ms` is for answers only; stored times come from the transaction. `brain` is the name that the brain is served
-    by, empty for a program that embeds one.
+    by, empty for a program that embeds one. A door that commits jobs of its own calls `on_replay` when its answer is the
+    one that an earlier call with the same key got.
     """
 
     principal: str
@@ -111,6 +112,7 @@ class CallContext:
     in_process: bool = False
     new_id: Callable[[], str] = SystemClock().new_id
     brain: str = ""
+    on_replay: Callable[[], None] = _never
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,6 +45,7 @@ def transact(txn: Transaction, params: TransactParams, call: CallContext) -> Doc
 
 
 def _done(txn: Transaction, index: int, op: Op, references: References, call: CallContext) -> Document:
+    call.check()
     temp_id = getattr(op, "temp_id", None)
     try:
         if temp_id is not None:

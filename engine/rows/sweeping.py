@@ -79,6 +79,7 @@ def swept(
     """
     known = answer_of_key(store, door, params, call, None)
     if known is not None:
+        call.on_replay()
         return msgspec.convert(known["tally"], Tally), int(known["generation"])
     runner = _Runner(store, door, call, sweep, batch)
     for kind in ("entity", "relation"):

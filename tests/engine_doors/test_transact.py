@@ -2,7 +2,13 @@
 
 import pytest
 
+from contract.check import check_params
+from contract.doors import DOORS
 from contract.limits import TRANSACT_OPS_MAX
+from contract.refusals import Refusal
+from engine.commit import WriteJob
+from engine.doors import ENGINE_DOORS
+from engine.doors.registry import CallContext
 from tests.support.word_embedder import WordEmbedder
 
 
@@ -147,3 +153,22 @@ def test_texts_are_embedded_before_the_commit(brain):
     assert [row["embedding"] for row in answer["results"]] == ["done", "done"]
     [row] = brain.ask("find", query="other", searchMode="semantic")["rows"]
     assert row["id"] == answer["ids"]["a"]
+
+
+def test_a_transaction_stops_between_two_operations_when_its_call_was_cancelled(brain):
+    looks = []
+
+    def check():
+        looks.append(len(looks))
+        if len(looks) == 3:
+            raise Refusal("DeadlineExceededError", "The deadline has passed.")
+
+    params = check_params(DOORS["transact"], ops(*(add(id=f"n{number}") for number in range(10))))
+    call = CallContext("tester", brain.clock.now_ms(), check=check)
+    job = WriteJob(
+        door="transact", apply=lambda txn: ENGINE_DOORS["transact"].run(txn, params, call), principal="tester"
+    )
+    [outcome] = brain.store.write([job])
+    assert outcome.refusal.name == "DeadlineExceededError"
+    assert (looks, brain.head) == ([0, 1, 2], 0)
+    assert brain.ask("batchGet", ids=["n0", "n1"])["missing"] == ["n0", "n1"]

@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from supervisor import filling
-from tests.support.gateway import Bench, bench
+from tests.support.gateway import SERVICE, Bench, bench
 
 BY_CITY = {"name": "cities", "groupBy": ["city"], "metrics": {"total": {"op": "sum", "field": "n"}}}
 
@@ -64,5 +64,19 @@ def test_a_sweep_is_run_once_for_a_key_in_the_header(tmp_path: Path) -> None:
             again = await b.reply("schema.migrateField", body=body, key="k")
             assert first.body == again.body
             assert first.generation == again.generation == 3
+            assert (first.replayed, again.replayed) == (False, True)
+
+
+def test_a_compaction_is_run_once_for_a_key_and_says_so(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with bench(tmp_path) as b:
+            await b.answer("add", body=item(1) | {"id": "one"})
+            await b.answer("remove", body={"id": "one"})
+            body = {"before": 2, "dryRun": False}
+            first = await b.reply("compact", body=body, key="k", secret=SERVICE)
+            again = await b.reply("compact", body=body, key="k", secret=SERVICE)
+            assert first.refusal is None, first.refusal
+            assert first.body == again.body
+            assert (first.replayed, again.replayed) == (False, True)
 
     trio.run(main)
