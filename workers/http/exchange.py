@@ -14,7 +14,10 @@ from contract.codec import Media
 from workers.calls import Stopwatch
 from workers.dispatch import Finished
 from workers.http.body import Body, CallerGoneError, Receive
+from workers.http.coding import MIN_BYTES, packed, takes_gzip
 from workers.http.head import TYPE_OF_MEDIA, Head, absolute_form
+
+_DOCUMENTS = frozenset(TYPE_OF_MEDIA.values())
 
 # Longer than the supervisor waits for a reader, so that one that wakes up still learns where to resume.
 PART_S_MAX = 60.0
@@ -99,14 +102,20 @@ class Exchange:
         if answer.parts is not None:
             await self._send_parts(answer.status, fields, answer.parts)
             return
+        body = answer.body
+        if answer.content_type in _DOCUMENTS and len(body) >= MIN_BYTES:
+            fields.append((b"vary", b"Accept-Encoding"))
+            if takes_gzip(self.head.fields.get("accept-encoding", ())):
+                body = await packed(body)
+                fields.append((b"content-encoding", b"gzip"))
         if answer.status not in (204, 304) and not any(name == "content-length" for name, _ in answer.headers):
-            fields.append((b"content-length", b"%d" % len(answer.body)))
+            fields.append((b"content-length", b"%d" % len(body)))
         if early and self._version.startswith("1") and self.announces_body:
             fields.append((b"connection", b"close"))
         # A caller that left in the middle of the answer is no fault of ours; the connection's own task ends it.
         with contextlib.suppress(ConnectionError):
             await self._send({"type": "http.response.start", "status": answer.status, "headers": fields})
-            await self._send({"type": "http.response.body", "body": answer.body, "more_body": early})
+            await self._send({"type": "http.response.body", "body": body, "more_body": early})
             if early:
                 await self._finish_early()
 
