@@ -100,8 +100,8 @@ class CallContext:
     has passed; a scan calls it at least every 256 rows. `embedder_info` names the model in use, None while there is
     none. `new_id` gives fresh ids. `in_process` is True for the embedding program alone: it may use what no key may.
     `now_ms` is for answers only; stored times come from the transaction. `brain` is the name that the brain is served
-    by, empty for a program that embeds one. A door that commits jobs of its own calls `on_replay` when its answer is the
-    one that an earlier call with the same key got.
+    by, empty for a program that embeds one. A door that commits jobs of its own calls `on_replay` when its answer is
+    the one that an earlier call with the same key got.
     """
 
     principal: str
