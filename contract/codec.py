@@ -29,7 +29,7 @@ __all__ = ["Media", "Vector", "VectorEncoding", "decode", "encode", "splice_meta
 _STRING_TEXT = rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)'
 _STRING = re.compile(_STRING_TEXT, re.DOTALL)
 _BRACKET = re.compile(_STRING_TEXT + rb"|[\[\]{}]", re.DOTALL)
-_NUMBER = re.compile(_STRING_TEXT + rb"|-?[0-9][0-9.eE+-]*+", re.DOTALL)
+_NUMBER = re.compile(_STRING_TEXT + rb"|-?[0-9]++(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?", re.DOTALL)
 _ESCAPE = re.compile(rb"\\(?:u([0-9a-fA-F]{4})|.)", re.DOTALL)
 # The place of a fault is looked for in this many tokens; beyond them the refusal says how far was looked.
 _TOKENS_MAX = 200_000

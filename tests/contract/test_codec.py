@@ -89,6 +89,7 @@ JSON_REFUSED: list[tuple[bytes, str]] = [
     (b'{"a":NaN}', "offset"),
     (b'{"a":-Infinity}', "offset"),
     (b'{"a":1e999}', "offset"),
+    (b'{"a":[1e9,1e999-0.0]}', "offset"),
     (b'{"a":18446744073709551616}', "path"),
     (b'{"a":-9223372036854775809}', "path"),
     (b'{"a":"\\ud800"}', "offset"),
