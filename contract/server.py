@@ -170,6 +170,9 @@ JSONL_DOORS: frozenset[str] = frozenset({"import"})
 """Doors that take a JSON Lines body, which is passed on while it arrives; `format` is `jsonl`, options are query
 parameters."""
 
+TAGGED_DOORS: frozenset[str] = frozenset({"get"})
+"""Doors whose answer over HTTP has an ETag, so that a caller who has the document already is told so."""
+
 PARTS_DOORS: frozenset[str] = frozenset({"export"})
 """Doors whose answer over HTTP is passed on as it is written, under the media type that its head names."""
 

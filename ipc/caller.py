@@ -200,7 +200,16 @@ class Caller:
         if isinstance(header, Answer):
             self._answered(
                 header.id,
-                Reply(None, body, header.ms, header.queue_ms, header.engine_ms, header.generation, header.replayed),
+                Reply(
+                    None,
+                    body,
+                    header.ms,
+                    header.queue_ms,
+                    header.engine_ms,
+                    header.generation,
+                    header.replayed,
+                    tag=header.tag,
+                ),
             )
         elif isinstance(header, Refused):
             if header.id:

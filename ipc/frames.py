@@ -125,7 +125,8 @@ class RefusalDocument(Struct, frozen=True, forbid_unknown_fields=True, omit_defa
 
 
 class Answer(_Header, frozen=True):
-    """The body frame is the answer document in the media of the call, without `_meta`. Times are milliseconds."""
+    """The body frame is the answer document in the media of the call, without `_meta`. Times are milliseconds. `tag`
+    changes with what the document says, for callers who have it already."""
 
     id: CallId
     ms: float
@@ -133,6 +134,7 @@ class Answer(_Header, frozen=True):
     engine_ms: float = 0.0
     generation: Count | None = None
     replayed: bool = False
+    tag: str | None = None
 
 
 class Refused(_Header, frozen=True):

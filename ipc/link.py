@@ -29,7 +29,8 @@ class Reply(Struct, frozen=True, gc=False):
     """The outcome of one call: `refusal` is None for an answer, else the refusal document; never both.
 
     `ms`, `queue_ms` and `engine_ms` are milliseconds measured once, in the supervisor. `local` says that the reply was
-    made on this side of the link (no credit, engine away, own deadline): then `ms` is only the time spent here.
+    made on this side of the link (no credit, engine away, own deadline): then `ms` is only the time spent here. `tag`
+    is the version of the document, where its door tells one.
     """
 
     refusal: dict[str, Any] | None
@@ -40,6 +41,7 @@ class Reply(Struct, frozen=True, gc=False):
     generation: int | None = None
     replayed: bool = False
     local: bool = False
+    tag: str | None = None
 
 
 class Signal(Protocol):

@@ -122,6 +122,7 @@ class Gateway:
                 engine_ms=round(done.engine_ms, 3),
                 generation=done.generation,
                 replayed=done.replayed,
+                tag=done.tag,
                 ms=round((self._clock.monotonic() - started) * 1000, 3),
             ),
             done.body,

@@ -20,6 +20,7 @@ from contract.codec import Media, VectorEncoding
 from contract.door import Door
 from contract.limits import ANSWER_BYTES_MAX, EMBED_WAIT_MS
 from contract.refusals import Refusal
+from contract.server import TAGGED_DOORS
 from engine.clock import Clock
 from engine.commit import WriteJob, WriteOutcome
 from engine.doors.points import is_point_read, view_for
@@ -70,6 +71,7 @@ class Done:
     engine_ms: float = 0.0
     generation: int | None = None
     replayed: bool = False
+    tag: str | None = None
 
 
 class Runner:
@@ -153,6 +155,13 @@ class Runner:
         )
 
     async def _read(self, work: Work, context: CallContext, slot: Slot) -> Done:
+        if work.door.full_name not in TAGGED_DOORS:
+            return await self._plain_read(work, context, slot)
+        tags: list[str] = []
+        done = await self._plain_read(work, replace(context, on_tag=tags.append), slot)
+        return replace(done, tag=tags[0]) if tags else done
+
+    async def _plain_read(self, work: Work, context: CallContext, slot: Slot) -> Done:
         now = int(self._clock.monotonic() * 1000)
         point = is_point_read(work.engine_door, work.params)
         if point and slot.pace.inline(now):

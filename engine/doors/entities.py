@@ -58,7 +58,13 @@ def add(txn: Transaction, params: AddParams, call: CallContext) -> Document:
 @reads("get", lane=Lane.INLINE)
 def get(view: View, params: GetParams, call: CallContext) -> Document:
     """The entity of an id at the view's generation; `EntityNotFoundError` when there is none."""
-    return public(view, required(view, params.id), vectors=params.include_vectors)
+    entity = required(view, params.id)
+    answer = public(view, entity, vectors=params.include_vectors)
+    if not params.include_vectors:
+        call.on_tag(f"{entity.g0}-{entity.doc.get('_rev', 1)}")
+    elif "vector" in answer:  # one that is still to come changes the answer and not the record
+        call.on_tag(f"{entity.g0}-{entity.doc.get('_rev', 1)}-v")
+    return answer
 
 
 @reads("batchGet")

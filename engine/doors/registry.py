@@ -88,6 +88,10 @@ class ModelInfo(Protocol):
 NOT_EMBEDDED = Embedded(reason="no text of this call was embedded")
 
 
+def _unheard(_tag: str) -> None:
+    """Nobody asks for the version of the answer."""
+
+
 def _never() -> None:
     """The check of a call that cannot be cancelled, and the telling of one that nobody asks."""
 
@@ -101,7 +105,7 @@ class CallContext:
     none. `new_id` gives fresh ids. `in_process` is True for the embedding program alone: it may use what no key may.
     `now_ms` is for answers only; stored times come from the transaction. `brain` is the name that the brain is served
     by, empty for a program that embeds one. A door that commits jobs of its own calls `on_replay` when its answer is
-    the one that an earlier call with the same key got.
+    the one that an earlier call with the same key got; one that reads a record tells `on_tag` its version.
     """
 
     principal: str
@@ -113,6 +117,7 @@ class CallContext:
     new_id: Callable[[], str] = SystemClock().new_id
     brain: str = ""
     on_replay: Callable[[], None] = _never
+    on_tag: Callable[[str], None] = _unheard
 
 
 @dataclass(frozen=True, slots=True)

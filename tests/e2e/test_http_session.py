@@ -94,6 +94,31 @@ def test_a_file_goes_in_as_bytes_and_comes_out_the_same(client):
     assert client.get("/files/notes/none").status_code == 404
 
 
+def test_an_entity_has_a_tag_that_changes_with_it(client):
+    made = client.post("/entities", json={"id": "tagged", "type": "thing", "data": "", "vector": [1.0] + [0.0] * 383})
+    first = client.get("/entities/tagged")
+    assert first.headers["etag"] == f'W/"{made.json()["generation"]}-1"'
+    assert {"Accept", "Accept-Encoding", "Authorization"} <= set(first.headers["vary"].split(", "))
+    same = client.get("/entities/tagged", headers={"if-none-match": f'"x", {first.headers["etag"]}'})
+    assert (same.status_code, same.content, same.headers["etag"]) == (304, b"", first.headers["etag"])
+    assert "brainy;dur=" in same.headers["server-timing"]
+    packed = client.get("/entities/tagged", headers={"accept": "application/msgpack"})
+    assert packed.headers["etag"] == first.headers["etag"]
+    whole = client.get("/entities/tagged", params={"includeVectors": "true"})
+    assert whole.headers["etag"] == first.headers["etag"][:-1] + '-v"'
+    written = client.patch("/entities/tagged", json={"weight": 0.5}).json()["generation"]
+    changed = client.get("/entities/tagged", headers={"if-none-match": first.headers["etag"]})
+    assert (changed.status_code, changed.headers["etag"]) == (200, f'W/"{written}-2"')
+    past = client.get(
+        "/entities/tagged", params={"asOf": written - 1}, headers={"if-none-match": first.headers["etag"]}
+    )
+    assert past.status_code == 304
+    assert client.get("/entities/nothing", headers={"if-none-match": "*"}).status_code == 404
+    waiting = client.post("/entities", json={"id": "untagged", "type": "thing", "data": {"n": 1}})
+    assert waiting.status_code == 200
+    assert "etag" not in client.get("/entities/untagged", params={"includeVectors": "true"}).headers
+
+
 def test_a_door_of_a_later_release_says_so_with_its_release(client):
     answer = client.post("/lang/classify", json={"text": "words", "labels": ["a", "b"]})
     assert (answer.status_code, answer.json()["error"]["name"]) == (501, "NotYetNativeError")

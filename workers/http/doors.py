@@ -7,7 +7,7 @@ import msgspec
 from contract.codec import Media
 from contract.door import Door
 from contract.refusals import Refusal
-from contract.server import EVENT_STREAM_DOORS, JSONL_DOORS, JSONL_MEDIA_TYPE, PARTS_DOORS
+from contract.server import EVENT_STREAM_DOORS, JSONL_DOORS, JSONL_MEDIA_TYPE, PARTS_DOORS, TAGGED_DOORS
 from workers.dispatch import Request
 from workers.fields import fields_of
 from workers.http.exchange import Answer, Exchange
@@ -73,7 +73,10 @@ class DoorTarget(msgspec.Struct, frozen=True):
             return front.answer_of(exchange, await send_upload(front, exchange, request))
         if door.full_name in PARTS_DOORS:
             return await stream_parts(front, exchange, request)
-        return front.answer_of(exchange, await front.run(exchange, request))
+        reply = await front.run(exchange, request)
+        if reply.tag is not None and door.full_name in TAGGED_DOORS:
+            return tagged(front.answer_of(exchange, reply), reply.tag, head)
+        return front.answer_of(exchange, reply)
 
     def _parameters(self, head: Head, match: Match[Target], *, has_body: bool, lines: bool) -> dict[str, object]:
         """What path, query and headers say; `ValidationError` for what stands in two places or in the wrong one."""
@@ -90,3 +93,15 @@ class DoorTarget(msgspec.Struct, frozen=True):
         if encoding is not None and VECTOR_FIELD in fields_of(door.params):
             params.setdefault(VECTOR_FIELD, encoding)
         return {**params, **match.params}
+
+
+def tagged(answer: Answer, version: str, head: Head) -> Answer:
+    """The answer with its weak ETag (RFC 9110, 8.8.3); 304 without the document for a caller who has it. The tag is
+    weak: the same record has other bytes in another encoding, and other milliseconds in `_meta`.
+    """
+    tag = f'W/"{version}"'
+    headers = [*answer.headers, ("etag", tag), ("vary", "Accept, Accept-Encoding, Authorization")]
+    known = [part.strip() for value in head.fields.get("if-none-match", ()) for part in value.split(",")]
+    if "*" in known or tag in known or tag.removeprefix("W/") in known:
+        return Answer(status=304, headers=headers)
+    return msgspec.structs.replace(answer, headers=headers)
