@@ -197,6 +197,15 @@ def test_a_connection_that_its_peer_has_closed_is_gone_at_once(sent):
         wait_for(lambda: served.server.connection_count == 0)
 
 
+def test_an_upgrade_to_h2c_is_passed_over(served):
+    head = b"GET /v1/health HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n"
+    with served.connect() as sock:
+        sock.sendall(head + b"HTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\n\r\n")
+        assert read_answer(sock).startswith(b"HTTP/1.1 200")
+        sock.sendall(b"GET /v1/health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert read_answer(sock).startswith(b"HTTP/1.1 200")
+
+
 def test_a_websocket_handshake_is_an_unknown_path(served):
     head = b"GET /v1/ws HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
     with served.connect() as sock:

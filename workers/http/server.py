@@ -12,14 +12,17 @@ import contextlib
 import socket
 import sys
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
+import h11
 from hypercorn.app_wrappers import ASGIWrapper
 from hypercorn.asyncio.tcp_server import TCPServer
 from hypercorn.asyncio.worker_context import WorkerContext
 from hypercorn.config import Config
 from hypercorn.events import Closed, Event, RawData
 from hypercorn.protocol.h2 import H2Protocol
+from hypercorn.protocol.h11 import H2ProtocolAssumedError, H11Protocol
 
 from workers.listen import BACKLOG
 
@@ -67,12 +70,13 @@ class _Abort:
 
 
 class Connection(TCPServer):
-    """hypercorn's connection with four repairs.
+    """hypercorn's connection with five repairs.
 
     An HTTP/2 connection that has opened no stream yet has an idle timeout too (hypercorn stops it at the preface and
     starts it after the first stream), an HTTP/2 peer is told GOAWAY before an idle connection is closed, the idle
     timer ends with the connection, not after it, and the server closes its own half first: a socket that is closed
-    with unread bytes in it resets the connection, and the peer may lose the last of what it was told.
+    with unread bytes in it resets the connection, and the peer may lose the last of what it was told. And `Upgrade:
+    h2c` is passed over, as RFC 9113 wants it: whoever speaks HTTP/2 in clear text begins with its preface.
     """
 
     _closing: asyncio.TimerHandle | None = None
@@ -94,6 +98,9 @@ class Connection(TCPServer):
         return getattr(getattr(self, "protocol", None), "protocol", None)
 
     async def _read_data(self) -> None:
+        if isinstance(inner := self._inner(), H11Protocol):
+            # hypercorn has no setting for it; its version is locked.
+            inner._check_protocol = partial(_preface_only, inner)  # type: ignore[method-assign]
         with contextlib.suppress(OSError, TimeoutError):
             while data := await self.reader.read(READ_BYTES):
                 if self._closing is not None:
@@ -135,6 +142,12 @@ class Connection(TCPServer):
                 self.writer.write_eof()
         else:
             transport.close()
+
+
+async def _preface_only(inner: H11Protocol, event: h11.Request) -> None:
+    """hypercorn's choice of the protocol, without the upgrade that RFC 9113 took away."""
+    if event.method == b"PRI" and event.target == b"*" and event.http_version == b"2.0":
+        raise H2ProtocolAssumedError(b"PRI * HTTP/2.0\r\n\r\n" + inner.connection.trailing_data[0])
 
 
 class HttpServer:
