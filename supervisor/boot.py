@@ -27,7 +27,7 @@ from supervisor.memory import measure_budget
 from supervisor.observe import Level, Observer
 from supervisor.ready import answers
 from supervisor.serverdoors import HEALTH, Standing
-from supervisor.spawn import Spawner, address_of, bind, proxy_options
+from supervisor.spawn import Spawner, address_of, bind, http_options
 from supervisor.takeover import already_served, settle
 from supervisor.watch import Files
 
@@ -173,7 +173,7 @@ class Supervisor:
             heard=lambda: [(seat.peer.pid, seat.heard) for seat in answerer.desk.seats()],
             on_exit=answerer.drop,
             give_up=self._give_up,
-            options={"http": proxy_options(self._config.trusted_proxies)},
+            options={"http": http_options(self._config.trusted_proxies, self._config.hosts, self._config.web_origins)},
         )
 
     def _publish(self, endpoint: Endpoint) -> None:

@@ -24,6 +24,10 @@ PROTOCOLS = {"http": "http", "h2": "http"}
 LATER_PROTOCOLS = {"h3": "0.4.0", "grpc": "0.4.0", "ws": "0.4.0", "mcp": "0.4.0"}
 LINGER_S_DEFAULT = 60.0
 
+_HOST = r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)"
+_HOST_NAME = re.compile(_HOST)
+_WEB_ORIGIN = re.compile(rf"https?://{_HOST}(?::[0-9]{{1,5}})?", re.IGNORECASE)
+
 
 class WriterMode(enum.Enum):
     """AUTO: the first write claims a free lease (X-35). EXPLICIT: only the `init` door does."""
@@ -73,6 +77,8 @@ class Config:
     revoked_paths: tuple[Path, ...] = ()
     audit_path: Path | None = None
     trusted_proxies: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    web_origins: tuple[str, ...] = ()
     rates: tuple[Rate, ...] = ()
 
 
@@ -122,6 +128,30 @@ def parse_proxies(texts: Sequence[str]) -> tuple[str, ...]:
                 f"--trusted-proxy {text!r} is not an address or a network ({error}).",
                 "Example: --trusted-proxy 10.0.0.0/8",
             ) from error
+    return tuple(texts)
+
+
+def parse_hosts(texts: Sequence[str]) -> tuple[str, ...]:
+    """Every --host: a name or address as a Host header spells it, without the port, for any port is taken."""
+    for text in texts:
+        if _HOST_NAME.fullmatch(text) is None:
+            raise usage(
+                "HostNameError",
+                f"--host {text[:200]!r} is not a host name or address without a port.",
+                "Example: --host brainy.example.org, or --host '[2001:db8::1]'",
+            )
+    return tuple(texts)
+
+
+def parse_origins(texts: Sequence[str]) -> tuple[str, ...]:
+    """Every --origin: scheme, host and, where it is not the scheme's own, port."""
+    for text in texts:
+        if _WEB_ORIGIN.fullmatch(text) is None:
+            raise usage(
+                "OriginError",
+                f"--origin {text[:200]!r} is not a web origin.",
+                "Example: --origin https://app.example.org, or --origin http://localhost:5173",
+            )
     return tuple(texts)
 
 
@@ -269,6 +299,8 @@ def from_environment(
     snapshots: Path | None = None,
     revoked: Path | None = None,
     trusted_proxies: Sequence[str] = (),
+    hosts: Sequence[str] = (),
+    web_origins: Sequence[str] = (),
     rates: Sequence[Rate] = (),
 ) -> Config:
     """The whole configuration; the environment adds what the command line does not say."""
@@ -293,5 +325,7 @@ def from_environment(
         revoked_paths=revoked_paths(revoked, issuers_path(environ, home)),
         audit_path=audit_path(environ, home),
         trusted_proxies=tuple(trusted_proxies),
+        hosts=tuple(hosts),
+        web_origins=tuple(web_origins),
         rates=tuple(rates),
     )

@@ -81,9 +81,10 @@ def worker_environment(environ: Mapping[str, str]) -> dict[str, str]:
     return kept
 
 
-def proxy_options(networks: Sequence[str]) -> list[str]:
-    """What tells a worker of a listener which proxies it may believe."""
-    return [word for network in networks for word in ("--trusted-proxy", network)]
+def http_options(proxies: Sequence[str], hosts: Sequence[str], origins: Sequence[str]) -> list[str]:
+    """What tells an http worker which proxies it may believe, and which hosts and web origins may address it."""
+    given = [*(("--trusted-proxy", text) for text in proxies), *(("--host", text) for text in hosts)]
+    return [word for pair in [*given, *(("--origin", text) for text in origins)] for word in pair]
 
 
 def worker_command(kind: str, endpoint: str, fds: Sequence[int], options: Sequence[str] = ()) -> list[str]:

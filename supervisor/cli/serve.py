@@ -61,6 +61,21 @@ from supervisor import config as c
     help="A proxy whose X-Forwarded-For names the caller, for counting wrong keys. Repeatable.",
 )
 @click.option(
+    "--host",
+    "hosts",
+    multiple=True,
+    metavar="NAME",
+    help="A name by which callers may address it beside localhost and its own addresses, as a proxy passes it on. "
+    "Repeatable.",
+)
+@click.option(
+    "--origin",
+    "origins",
+    multiple=True,
+    metavar="URL",
+    help="A web origin whose pages may call, such as https://app.example.org. Repeatable.",
+)
+@click.option(
     "--limit",
     "limits",
     multiple=True,
@@ -78,6 +93,8 @@ def command(
     snapshots: Path | None,
     revoked: Path | None,
     proxies: tuple[str, ...],
+    hosts: tuple[str, ...],
+    origins: tuple[str, ...],
     limits: tuple[str, ...],
 ) -> None:
     """Serve brains over HTTP and MCP until SIGTERM. Prints `ready http://HOST:PORT` on standard error once it
@@ -85,7 +102,11 @@ def command(
     from supervisor.launch import launch
 
     ctx.exit(
-        launch(lambda: configure(listens, brains, writer, workers, cleartext, snapshots, revoked, proxies, limits))
+        launch(
+            lambda: configure(
+                listens, brains, writer, workers, cleartext, snapshots, revoked, proxies, limits, hosts, origins
+            )
+        )
     )
 
 
@@ -99,6 +120,8 @@ def configure(
     revoked: Path | None = None,
     proxies: tuple[str, ...] = (),
     limits: tuple[str, ...] = (),
+    hosts: tuple[str, ...] = (),
+    origins: tuple[str, ...] = (),
 ) -> c.Config:
     """The configuration of these options and the environment; StartRefusal for what cannot be served."""
     from supervisor.stores import check_store
@@ -122,6 +145,8 @@ def configure(
         snapshots=snapshots,
         revoked=revoked,
         trusted_proxies=c.parse_proxies(proxies),
+        hosts=c.parse_hosts(hosts),
+        web_origins=c.parse_origins(origins),
         rates=c.parse_rates(limits),
     )
 

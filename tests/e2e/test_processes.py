@@ -127,3 +127,23 @@ def test_a_killed_supervisor_takes_its_workers_with_it(own):
     own.process.kill()
     own.process.wait()
     wait_for(lambda: not any(alive(pid) for pid in pids), 5)
+
+
+def test_hosts_and_origins_of_the_command_line_open_the_gate_of_every_worker_b_http_01(tmp_path):
+    named = ("--host", "brainy.example", "--origin", "https://app.example", "--workers", "http=2")
+    fleet = fleets.start(tmp_path, ("brain",), *named)
+    try:
+        url, key = f"{fleet.url}/v1/brains/brain/counts", {"authorization": f"Bearer {fleet.owner}"}
+        wanted = [
+            ({"host": "brainy.example"}, 200),
+            ({"host": "brainy.example:8300", "origin": "https://app.example"}, 200),
+            ({"host": "other.example"}, 421),
+            ({"origin": "https://other.example"}, 403),
+            ({"origin": "null"}, 403),
+        ]
+        for _ in range(6):  # each call is a connection of its own, so that both workers answer some
+            for headers, status in wanted:
+                assert httpx.get(url, headers=key | headers).status_code == status, headers
+    finally:
+        fleet.stop()
+        fleet.process.stderr.close()

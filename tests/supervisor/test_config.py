@@ -91,3 +91,22 @@ def test_the_environment_fills_the_configuration() -> None:
         origin=c.Origin.STDIO,
     )
     assert (config.budget_override_bytes, config.linger_s, config.log_form, config.workers) == (1000, 0.0, "json", {})
+
+
+def test_hosts_and_origins_are_taken_as_written() -> None:
+    hosts = ("brainy.example.org", "10.0.0.7", "[2001:db8::1]")
+    assert c.parse_hosts(hosts) == hosts
+    origins = ("https://app.example.org", "http://localhost:5173", "HTTPS://[::1]:8443")
+    assert c.parse_origins(origins) == origins
+
+
+@pytest.mark.parametrize("text", ["", "brainy.example.org:443", "https://x", "a b", "*", "2001:db8::1", "x/y", "-\n"])
+def test_a_host_that_is_none_is_refused_by_name(text: str) -> None:
+    with pytest.raises(StartRefusal, match="HostNameError"):
+        c.parse_hosts([text])
+
+
+@pytest.mark.parametrize("text", ["", "app.example.org", "null", "*", "https://x/path", "ftp://x", "https://x:port"])
+def test_an_origin_that_is_none_is_refused_by_name(text: str) -> None:
+    with pytest.raises(StartRefusal, match="OriginError"):
+        c.parse_origins([text])
