@@ -26,7 +26,7 @@ from engine.importing.noting import import_note
 from engine.importing.read import read_rows, text_of_content
 from engine.importing.rows import RowWarning
 from engine.importing.run import Apply, RowsImport, RowSource
-from engine.importing.sources import preserve, stored
+from engine.importing.sources import preserve, refuse_misplaced, stored
 from engine.rows.clearing import clear_all
 from engine.rows.intake import Intake, Tally
 from engine.vfs.paths import clean_path
@@ -125,6 +125,8 @@ def import_lines(store: Store, params: ImportParams, file: IO[bytes], call: Call
     Refuses what `import_content` refuses.
     """
     _refuse_unconfirmed(params)
+    with store.view() as view:
+        refuse_misplaced(view, params)
     lines = LineRows(file)
     form = _lines_form(lines, Detected("jsonl", 1.0))
     intake = _intake(params, form, params.file_name or INLINE_SOURCE, lines.header, call)

@@ -12,13 +12,22 @@ from engine.importing.noting import IMPORTS_FOLDER
 from engine.rows.intake import Intake, Tally
 from engine.vfs.media import media_type_of
 from engine.vfs.paths import clean_path, name_of
-from engine.vfs.tree import HEAD_BYTES_MAX, FileWrite, Payload, is_file, node_at, write_file
+from engine.vfs.tree import HEAD_BYTES_MAX, FileWrite, Payload, is_file, node_at, required_file, write_file
 
 if TYPE_CHECKING:
     from engine.store import Store
     from engine.transaction import Transaction
+    from engine.view import View
 
 COPY_BYTES: Final = 1024 * 1024
+
+
+def refuse_misplaced(view: View, params: ImportParams) -> None:
+    """Refuses a source that could not be kept where its name says, before anything is written: VfsError."""
+    if params.preserve_source and params.vfs_path is None and params.file_name is not None:
+        path = clean_path(f"{IMPORTS_FOLDER}/{params.file_name}")
+        if node_at(view, path) is not None:
+            required_file(view, path)
 
 
 def preserve(

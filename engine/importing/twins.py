@@ -6,6 +6,7 @@ Likeness is the cosine of two vectors where a row brings one, else the share of 
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -19,11 +20,8 @@ from engine.tokens import document_terms
 if TYPE_CHECKING:
     from engine.transaction import Transaction
 
-CANDIDATES_MAX: Final = 20
+CANDIDATES_MAX: Final = 50
 """The best matches of the words of a text that are held against it whole."""
-
-QUERY_TERMS_MAX: Final = 64
-"""Words of a text that its twins are looked for by; the rest counts when they are compared."""
 
 
 class Twins:
@@ -33,8 +31,8 @@ class Twins:
         self._txn = txn
         self._threshold = threshold
         self._visible: dict[str, NDArray[np.int64]] = {}
-        self._terms: dict[str, list[tuple[frozenset[str], str]]] = {}
-        self._vectors: dict[tuple[str, int], tuple[list[bytes], list[str]]] = {}
+        self._terms: dict[tuple[str, str], list[tuple[frozenset[str], str]]] = {}
+        self._vectors: dict[tuple[str, int], _Rows] = {}
 
     def of(self, kind: str, content: Content | None) -> str | None:
         """The id of a record of the same type that is alike enough, the most alike; None when there is none."""
@@ -49,12 +47,19 @@ class Twins:
         if content is None:
             return
         if content.vector is not None and content.space is not None:
-            vectors, ids = self._vectors.setdefault((kind, content.space), ([], []))
-            vectors.append(content.vector)
-            ids.append(identity)
+            rows = self._vectors.setdefault((kind, content.space), _Rows(len(content.vector) // 4))
+            rows.add(content.vector, identity)
         elif content.text is not None:
             terms = frozenset(document_terms(content.text))
-            self._terms.setdefault(kind, []).append((terms, identity))
+            for term in self._telling(terms):
+                self._terms.setdefault((kind, term), []).append((terms, identity))
+
+    def _telling(self, terms: frozenset[str]) -> list[str]:
+        """The terms of a text of which every text that is alike enough has one, in one order for all texts (Chaudhuri,
+        Ganti and Kaushik 2006): long words first, for they are rare.
+        """
+        count = len(terms) - math.ceil(self._threshold * len(terms)) + 1
+        return sorted(terms, key=lambda term: (-len(term), term))[:count]
 
     def _candidates(self, kind: str) -> NDArray[np.int64]:
         if kind not in self._visible:
@@ -67,11 +72,11 @@ class Twins:
         width = len(vector) // 4
         query = unit_of_bytes([vector], width)[0]
         best, found = self._threshold, None
-        vectors, ids = self._vectors.get((kind, space), ([], []))
-        if vectors:
-            near = np.frombuffer(b"".join(vectors), dtype="<f4").reshape(-1, width) @ query
+        rows = self._vectors.get((kind, space))
+        if rows is not None:
+            near = rows.matrix @ query
             if near.max() >= best:
-                best, found = float(near.max()), ids[int(near.argmax())]
+                best, found = float(near.max()), rows.ids[int(near.argmax())]
         index, vers = self._txn.index, self._candidates(kind)
         cosine, known = index.cosines(space, query, vers)
         cosine = np.where(known, cosine, -1.0)
@@ -83,12 +88,16 @@ class Twins:
         if not terms:
             return None
         best, found = self._threshold, None
-        for other, identity in self._terms.get(kind, ()):
-            alike = _share(terms, other)
-            if alike >= best and (found is None or alike > best):
-                best, found = alike, identity
+        telling = self._telling(terms)
+        for term in telling:
+            for other, identity in self._terms.get((kind, term), ()):
+                alike = _share(terms, other)
+                if alike >= best and (found is None or alike > best):
+                    best, found = alike, identity
+        if found is not None and best == 1.0:
+            return found
         index, vers = self._txn.index, self._candidates(kind)
-        scores = index.text_scores(sorted(terms, key=len, reverse=True)[:QUERY_TERMS_MAX], vers)
+        scores = index.text_scores(telling, vers)
         places = index.best(vers, scores, min(CANDIDATES_MAX, int(np.count_nonzero(scores))))
         for entity in self._txn.versions(vers[places].tolist()):
             text = self._txn.text(entity.cid)
@@ -107,3 +116,21 @@ class Twins:
 
 def _share(left: frozenset[str], right: frozenset[str]) -> float:
     return len(left & right) / len(left | right)
+
+
+class _Rows:
+    """Vectors of one width that grow one by one, as one matrix."""
+
+    def __init__(self, width: int) -> None:
+        self.ids: list[str] = []
+        self._held = np.empty((16, width), dtype=np.float32)
+
+    def add(self, vector: bytes, identity: str) -> None:
+        if len(self.ids) == len(self._held):
+            self._held = np.concatenate([self._held, np.empty_like(self._held)])
+        self._held[len(self.ids)] = np.frombuffer(vector, dtype="<f4")
+        self.ids.append(identity)
+
+    @property
+    def matrix(self) -> NDArray[np.float32]:
+        return self._held[: len(self.ids)]

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import io
 import json
+import random
 from collections.abc import Iterator
 
 import pytest
 
 from contract.check import check_params
 from contract.doors import DOORS
+from contract.refusals import Refusal
 from engine.doors.registry import CallContext, upload_of
+from engine.importing.twins import Twins
+from engine.records import Content
+from engine.tokens import document_terms
 from tests.support.brain import Brain
 
 
@@ -183,3 +188,39 @@ def test_what_was_removed_is_no_twin(brain):
     brain.ask("add", id="old", type="document", data=TEXTS[0])
     brain.ask("remove", id="old")
     assert load(brain, rows({"id": "n", "type": "document", "data": TEXTS[0]}), enableDeduplication=True)["added"] == 1
+
+
+@pytest.mark.parametrize("name", ["../x.jsonl", "folder"])
+def test_a_source_that_has_no_place_is_refused_before_a_row_is_written(brain, name):
+    brain.ask("vfs.mkdir", path="/imports/folder", recursive=True)
+    upload, head = upload_of("import"), brain.head
+    assert upload is not None
+    options = {"format": "jsonl", "fileName": name, "preserveSource": True, "mode": "replace", "confirm": True}
+    with pytest.raises(Refusal, match="VfsError"):
+        upload(
+            brain.store, check_params(DOORS["import"], options), io.BytesIO(PEOPLE.encode()), CallContext("tester", 0)
+        )
+    assert brain.head == head
+
+
+def test_the_words_that_tell_twins_apart_find_every_pair_that_is_alike_enough(brain):
+    """Against every pair compared: texts of few words, at several thresholds."""
+    dice = random.Random(4)
+    words = [f"{'w' * dice.randint(1, 6)}{n}" for n in range(14)]
+    for threshold in (0.0, 0.4, 0.7, 1.0):
+        with brain.store.view() as view:
+            twins = Twins(view, threshold)  # type: ignore[arg-type]  # a view reads as a transaction does
+            kept: list[tuple[frozenset[str], str]] = []
+            for n in range(60):
+                text = " ".join(dice.choices(words, k=dice.randint(1, 7)))
+                terms = frozenset(document_terms(text))
+                shares = [len(terms & other) / len(terms | other) for other, _ in kept]
+                found = twins.of("document", Content(text))
+                best = max(shares, default=-1.0)
+                if best >= threshold and best > 0:
+                    assert found is not None
+                    assert shares[[identity for _, identity in kept].index(found)] == best
+                else:
+                    assert found is None or threshold == 0.0
+                twins.add("document", f"d{n}", Content(text))
+                kept.append((terms, f"d{n}"))
