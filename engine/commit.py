@@ -18,6 +18,7 @@ from engine.failpoints import FailpointCrash
 from engine.idempotency import recall, row_of
 from engine.port import Applied
 from engine.records import Document
+from engine.sqlite import stamping
 from engine.sqlite.connect import cache_bytes, refusal_of_failure, refusal_of_sqlite
 from engine.sqlite.opening import CommitState
 from engine.sqlite.recorder import Recorder
@@ -99,12 +100,16 @@ class GroupCommit:
         self._disk = disk
 
     def run(
-        self, jobs: Sequence[WriteJob], state: CommitState, fits: Callable[[int], None] | None = None
+        self,
+        jobs: Sequence[WriteJob],
+        state: CommitState,
+        fits: Callable[[int], None] | None = None,
+        stamp: bytes | None = None,
     ) -> GroupResult:
         """Commit the jobs in their order. Raises `GroupRefusedError` or `GroupUnknownError`.
 
         `fits` is asked before COMMIT whether the disk has room for so many bytes at most; what it refuses fails the
-        group plainly.
+        group plainly. `stamp` is written with the group when the log is begun anew; see `engine.sqlite.stamping`.
         """
         try:
             self._disk.hit("commit.begin")
@@ -115,6 +120,8 @@ class GroupCommit:
             raise GroupRefusedError(refusal_of_failure(error, "begin a write")) from error
         try:
             result = self._prepare(jobs, state)
+            if stamp is not None:
+                stamping.renew(self._connection, stamp)
             self._disk.hit("commit.rows")
             if fits is not None:
                 fits(LOG_SHARE * cache_bytes(self._connection))

@@ -85,6 +85,7 @@ class Store:
         self.snapshots = path.parent / f"{path.name}.snapshots"
         self.scrubber = Scrubber(self)
         self._frozen_head = 0
+        self._dropped_frames = 0
         self._writing: Writing | None = None
         self.collector = Collector(self)
         self._closed = False
@@ -114,6 +115,7 @@ class Store:
             connection, state = open_verified(opening.path, opening.disk, mode, opening.manifest)
             store._readers.adopt(connection)
             store._frozen_head = state.head
+            store._dropped_frames = state.dropped_frames
         except BaseException:
             store._let_go(wait_s=0.0)
             raise
@@ -143,6 +145,7 @@ class Store:
         store = cls(opening, OpenMode.SHARED, resident.begin(opening.path, "locking"), None)
         try:
             store._writing = Writing.begin(store._setting, lease)
+            store._dropped_frames = store._writing.dropped_frames
         except BaseException as error:
             lease.withdraw()
             store._let_go(wait_s=0.0)
@@ -172,6 +175,12 @@ class Store:
     def head(self) -> int:
         """The published generation: every view made now sees it."""
         return self._frozen_head if self._writing is None else self._writing.head
+
+    @property
+    def dropped_frames(self) -> int:
+        """Pages that the opening found at the end of the log, of a commit that a crash cut off: it is not there, and
+        nobody was told that it was. 0 after an orderly close."""
+        return self._dropped_frames
 
     @property
     def cursor_secret(self) -> bytes:

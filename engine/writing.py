@@ -18,6 +18,7 @@ from engine.index_holder import IndexHolder
 from engine.lease import FOLDER, READERS, Lease
 from engine.manifest import Manifest, not_attachable
 from engine.reserve import TIGHT_BYTES, Reserve
+from engine.sqlite import stamping
 from engine.sqlite.connect import OpenMode, cache_bytes, close_quietly, connect, refusal_of_failure
 from engine.sqlite.opening import CommitState, open_verified, raise_epoch
 from engine.sqlite.schema import PAGE_BYTES
@@ -45,6 +46,7 @@ class Writing:
     """The one connection that writes, and the order of what it does. All methods take turns.
 
     `head` is the published generation; `state` is what the next commit builds on. Once `stopped` nothing is taken.
+    `dropped_frames` is what the opening found at the end of the log, of a commit that never came to its end.
     """
 
     def __init__(self, setting: Setting, connection: apsw.Connection, lease: Lease, state: CommitState) -> None:
@@ -52,6 +54,7 @@ class Writing:
         self.state = state
         self.head = state.head
         self.stopped = False
+        self.dropped_frames = state.dropped_frames
         self._setting = setting
         self._disk = setting.disk
         self._turn = threading.RLock()
@@ -61,6 +64,7 @@ class Writing:
         self._log_bytes = 0
         self._fold_at_bytes = PASSIVE_LOG_BYTES
         self._rest_is_due = False
+        self._stamp_is_due = False
         self._cache_bytes = 0
         self._folding = threading.Lock()
         self._purged: tuple[str, str] = ("", "")
@@ -82,11 +86,12 @@ class Writing:
             raise not_attachable(setting.path, "damaged", str(error)) from error
         if lease.is_alone:
             setting.disk.write_again(setting.path / "store.db-wal")
+        begins = not setting.disk.size_bytes(setting.path / "store.db-wal")
         connection, found = open_verified(
             setting.path, setting.disk, OpenMode.WRITER, setting.manifest, alone=lease.is_alone
         )
         try:
-            epoch = raise_epoch(connection)
+            epoch = raise_epoch(connection, setting.clock.token_bytes(stamping.BYTES) if begins else None)
             setting.disk.hit("lease.epoch")
             lease.beat(epoch=epoch, head=found.head)  # from here on a log that is lost is missed
         except BaseException:
@@ -172,8 +177,9 @@ class Writing:
 
     def _commit(self, jobs: Sequence[WriteJob], fits: Callable[[int], None] | None = None) -> list[WriteOutcome]:
         self._in_group = True
+        stamp = self._setting.clock.token_bytes(stamping.BYTES) if self._stamp_is_due else None
         try:
-            result = self._group.run(jobs, self.state, fits)
+            result = self._group.run(jobs, self.state, fits, stamp)
         except GroupRefusedError as error:
             self._fenced = self._fenced or error.refusal.name == "WriterFencedError"
             return [WriteOutcome(refusal=error.refusal) for _ in jobs]
@@ -183,6 +189,8 @@ class Writing:
         finally:
             self._in_group = False
         self.state = result.state
+        if stamp is not None:
+            self._stamp_is_due = False
         self._disk.hit("commit.durable")
         if result.applied is not None:
             self._setting.index.apply(result.applied)
@@ -279,9 +287,10 @@ class Writing:
         try:
             connection = connect(self._setting.path, self._disk, OpenMode.WRITER)
             try:
-                connection.wal_checkpoint(mode=mode)
+                held, folded = connection.wal_checkpoint(mode=mode)
             finally:
                 close_quietly(connection)
+            self._stamp_is_due = self._stamp_is_due or 0 <= held == folded
         except apsw.Error:
             return False
         if truncate:

@@ -184,6 +184,7 @@ class Pool:
         store.snapshots = self.snapshots_of(slot.name)
         slot.store = store
         self._observer.observe("brain.attached", brain=slot.name, generation=store.head)
+        self._tell_dropped(slot, store)
 
     async def _back_to_writing(self, slot: Slot) -> bool:
         """Reopens an evicted writer for a read; False when its lease turned out to be lost: a reader will do."""
@@ -230,7 +231,12 @@ class Pool:
         store.snapshots = self.snapshots_of(slot.name)
         store.warm_index()
         self._observer.observe("lease.held", brain=slot.name, claim=store.writer_block().get("claimPath"))
+        self._tell_dropped(slot, store)
         self._on_writer(slot)
+
+    def _tell_dropped(self, slot: Slot, store: Store) -> None:
+        if store.dropped_frames:
+            self._observer.observe("log.dropped", Level.WARN, brain=slot.name, frames=store.dropped_frames)
 
     def _refuse_held(self, slot: Slot) -> None:
         """Refuses early while another process holds the lease, so that a refused write does not empty the reader."""

@@ -76,6 +76,11 @@ def _storage(store: Store) -> Check:
     free = shutil.disk_usage(store.path).free
     if free < DISK_FREE_LOW_BYTES:
         return Check("warn", f"Generation {generation} reads back; {free} bytes of the disk are free.", "Free space.")
+    if store.dropped_frames:
+        told = (
+            f"The last writer was cut off in a commit: {store.dropped_frames} pages at the end of its log were dropped."
+        )
+        return Check("warn", told, "Nothing acknowledged is lost; ask again what got no answer, with the same key.")
     return Check("pass", f"Generation {generation} reads back and fits the chain; {free} bytes are free.")
 
 
@@ -233,6 +238,7 @@ def _sizes(store: Store) -> Document:
         "segmentBytes": sum(segments),
         "segmentFiles": len(segments),
         "freeBytes": shutil.disk_usage(store.path).free,
+        "droppedLogFrames": store.dropped_frames,
     }
 
 

@@ -15,7 +15,7 @@ from engine.lease import FOLDER, READERS, writer_lives
 from engine.manifest import FORMAT as MANIFEST_FORMAT
 from engine.manifest import PRODUCT, Manifest, not_attachable
 from engine.records import Watermarks
-from engine.sqlite import log, resident, tail
+from engine.sqlite import log, resident, stamping, tail
 from engine.sqlite.connect import OpenMode, close_quietly, connect, refusal_of_sqlite
 from engine.sqlite.rows import meta_crc
 from engine.sqlite.schema import ADDED, APPLICATION_ID, DDL, FORMAT, PAGE_BYTES
@@ -27,13 +27,17 @@ _DAMAGE: Final = (apsw.CorruptError, apsw.NotADBError, apsw.SQLError, apsw.Misma
 
 
 class CommitState(msgspec.Struct, frozen=True, kw_only=True):
-    """What the next commit builds on: the newest generation, its hash and instant, the numbers given out, the epoch."""
+    """What the next commit builds on: the newest generation, its hash and instant, the numbers given out, the epoch.
+
+    `dropped_frames` counts pages at the end of the log that no whole commit holds, as an opening found them.
+    """
 
     head: int
     head_hash: bytes
     at_us: int
     marks: Watermarks
     epoch: int
+    dropped_frames: int = 0
 
 
 def attach_mode(store: Path, disk: Disk) -> tuple[OpenMode, FileLock | None]:
@@ -69,14 +73,18 @@ def open_verified(
     """
     remembered = witness.read(path, disk)
     connection = None
+    nobody_writes = alone or mode is OpenMode.LOG_ON_HEAP
     try:
+        under = stamping.beneath(path, disk) if nobody_writes else None
         connection = connect(path, disk, mode)
         connection.execute("BEGIN")
         _refuse_cut(connection, path, disk)
         state = _verified(Scope(connection, LIVE, True), path, manifest)
+        stamping.refuse_mixed(path, connection, under)
         connection.execute("COMMIT")
-        if alone or mode is OpenMode.LOG_ON_HEAP:
-            tail.refuse_damaged(connection, path, disk, PAGE_BYTES)
+        if nobody_writes:
+            dropped = tail.refuse_damaged(connection, path, disk, PAGE_BYTES)
+            state = msgspec.structs.replace(state, dropped_frames=dropped)
         remembered.refuse_older(path, state.epoch, state.head)
     except BaseException as error:
         if connection is not None:
@@ -129,15 +137,17 @@ def read_state(scope: Scope) -> CommitState:
     return CommitState(head=head, head_hash=row[0], at_us=row[1], marks=watermarks(scope), epoch=epoch)
 
 
-def raise_epoch(connection: apsw.Connection) -> int:
+def raise_epoch(connection: apsw.Connection, stamp: bytes | None) -> int:
     """Make this connection's process the writer: earlier holders' commits are refused from now on. The new epoch.
 
-    A store of an older format is brought to ours in the same commit.
+    A store of an older format is brought to ours in the same commit. `stamp` is given when a log begins with it.
     """
     connection.execute("BEGIN IMMEDIATE")
     try:
         epoch = int(log.meta_value(Scope(connection, LIVE, True), "epoch")) + 1
         connection.execute("UPDATE meta SET v=?, crc=? WHERE k='epoch'", (epoch, meta_crc("epoch", epoch)))
+        if stamp is not None:
+            stamping.renew(connection, stamp)
         _bring_up(connection)
     except BaseException:
         connection.execute("ROLLBACK")

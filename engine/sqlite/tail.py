@@ -79,37 +79,39 @@ class _Log:
         return one, two
 
 
-def refuse_damaged(connection: apsw.Connection, store: Path, disk: Disk, page_bytes: int) -> None:
+def refuse_damaged(connection: apsw.Connection, store: Path, disk: Disk, page_bytes: int) -> int:
     """`StoreNotAttachableError` when the log of `store` holds durable commits that `connection`, outside a transaction,
     cannot reach. Nobody may be writing it. Raises apsw.Error, OSError; ValueError when the log is not a regular file.
+    How many whole frames were in flight, and are dropped.
 
     Passed over for whoever has no right to write the log: SQLite tells only others how far it reached.
     """
     try:
         reached = connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)[0]
     except apsw.ReadOnlyError:
-        return
+        return 0
     try:
         file = disk.open_log(store / "store.db-wal")
     except FileNotFoundError:
-        return
+        return 0
     try:
         log = _Log(file, page_bytes)
         if any(log.salts) and max(0, reached) < (file.size_bytes - _HEADER.size) // (_FRAME.size + page_bytes):
-            _look(log, max(0, reached) + 1, store)
+            return _look(log, max(0, reached) + 1, store)
+        return 0
     finally:
         file.close()
 
 
-def _look(log: _Log, first: int, store: Path) -> None:
-    """Go through the frames from `first` on, the first that SQLite did not take."""
+def _look(log: _Log, first: int, store: Path) -> int:
+    """Go through the frames from `first` on, the first that SQLite did not take; how many are of this use of it."""
     broken = None if log.is_sound else 0
     before, commits = log.sums if first == 1 else _Frame(log, first - 1).sums, False
-    foreign, number = 0, first
+    foreign, number, dropped = 0, first, 0
     while foreign < _FOREIGN_MAX:
         frame = _Frame(log, number)
         if not frame.is_whole:
-            return
+            break
         ours = frame.salts == log.salts
         chained = ours and frame.is_chained(before)
         if broken is None and not chained:
@@ -120,4 +122,6 @@ def _look(log: _Log, first: int, store: Path) -> None:
             raise not_attachable(store, "damaged", why)
         before, commits = frame.sums, ours and frame.commits
         foreign = 0 if ours else foreign + 1
+        dropped += ours
         number += 1
+    return dropped
