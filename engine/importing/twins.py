@@ -2,120 +2,133 @@
 
 Likeness is the cosine of two vectors where a row brings one, else the share of the words that two texts have in common
 (Jaccard's index of their terms): rows are imported before any model has read them. Only records of one type are twins.
+
+Texts are looked up by their telling terms, so that a row is compared with the few that can be alike; the texts of the
+brain are read once, at the first row of their type. A row with a vector is compared with every vector of its type.
+What others write while the import runs is not looked for.
 """
 
 from __future__ import annotations
 
 import math
+from array import array
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from contract import where
+from contract.limits import READ_CHUNK_ROWS_MAX
+from contract.refusals import Refusal
 from engine.records import Content
 from engine.segments.vectors import unit_of_bytes
 from engine.tokens import document_terms
 
 if TYPE_CHECKING:
     from engine.transaction import Transaction
+    from engine.view import View
 
-CANDIDATES_MAX: Final = 50
-"""The best matches of the words of a text that are held against it whole."""
+TEXTS_MAX: Final = 1_000_000
+"""Texts that one import remembers, some 500 bytes each."""
+
+Terms = frozenset[int]
+"""The terms of a text by their hashes, which are 64 bits wide and the same for the life of this process."""
 
 
 class Twins:
-    """Finds the twin of a row in the brain, or among the rows that one batch has added."""
+    """Finds the twins of the rows of one import."""
 
-    def __init__(self, txn: Transaction, threshold: float) -> None:
-        self._txn = txn
+    def __init__(self, threshold: float) -> None:
         self._threshold = threshold
-        self._visible: dict[str, NDArray[np.int64]] = {}
-        self._terms: dict[tuple[str, str], list[tuple[frozenset[str], str]]] = {}
+        self._texts: list[tuple[str, array[int]]] = []
+        self._telling: dict[tuple[str, int], list[int]] = {}
+        self._read: set[str] = set()
         self._vectors: dict[tuple[str, int], _Rows] = {}
 
-    def of(self, kind: str, content: Content | None) -> str | None:
-        """The id of a record of the same type that is alike enough, the most alike; None when there is none."""
+    def of(self, view: View, kind: str, content: Content | None) -> str | None:
+        """The id of a record or row of the same type that is alike enough, the most alike, the earliest of equals;
+        None when there is none. It may be one that was removed meanwhile."""
         if content is None:
             return None
         if content.vector is not None:
-            return self._by_vector(kind, content.vector, content.space)
-        return None if content.text is None else self._by_words(kind, frozenset(document_terms(content.text)))
+            return self._by_vector(view, kind, content.vector, content.space)
+        if content.text is None:
+            return None
+        if kind not in self._read:
+            self._read.add(kind)
+            self._read_texts(view, kind)
+        return self._by_words(kind, terms_of(content.text))
 
     def add(self, kind: str, identity: str, content: Content | None) -> None:
-        """Remembers a row that the batch adds: the index does not know it yet."""
+        """Remembers a row that is added. QueryLimitError for more texts than an import remembers."""
         if content is None:
             return
         if content.vector is not None and content.space is not None:
             rows = self._vectors.setdefault((kind, content.space), _Rows(len(content.vector) // 4))
             rows.add(content.vector, identity)
         elif content.text is not None:
-            terms = frozenset(document_terms(content.text))
-            for term in self._telling(terms):
-                self._terms.setdefault((kind, term), []).append((terms, identity))
+            self._add_text(kind, identity, content.text)
 
-    def _telling(self, terms: frozenset[str]) -> list[str]:
-        """The terms of a text of which every text that is alike enough has one, in one order for all texts (Chaudhuri,
-        Ganti and Kaushik 2006): long words first, for they are rare.
-        """
-        count = len(terms) - math.ceil(self._threshold * len(terms)) + 1
-        return sorted(terms, key=lambda term: (-len(term), term))[:count]
+    def _add_text(self, kind: str, identity: str, text: str) -> None:
+        if len(self._texts) >= TEXTS_MAX:
+            raise Refusal(
+                "QueryLimitError",
+                f"enableDeduplication holds rows against {TEXTS_MAX} texts at most.",
+                cure="Import without it, or in parts into brains of their own.",
+                details={"textsMax": TEXTS_MAX},
+            )
+        terms = terms_of(text)
+        for term in self._telling_terms(terms):
+            self._telling.setdefault((kind, term), []).append(len(self._texts))
+        self._texts.append((identity, array("q", terms)))
 
-    def _candidates(self, kind: str) -> NDArray[np.int64]:
-        if kind not in self._visible:
-            self._visible[kind] = self._txn.index.candidates(where.Test("type", "equals", kind))
-        return self._visible[kind]
+    def _read_texts(self, view: View, kind: str) -> None:
+        vers = view.index.candidates(where.Test("type", "equals", kind))
+        for start in range(0, len(vers), READ_CHUNK_ROWS_MAX):
+            for entity in view.versions(vers[start : start + READ_CHUNK_ROWS_MAX].tolist()):
+                text = view.text(entity.cid)
+                if text is not None:
+                    self._add_text(kind, entity.id, text)
 
-    def _by_vector(self, kind: str, vector: bytes, space: int | None) -> str | None:
+    def _telling_terms(self, terms: Terms) -> list[int]:
+        """The terms of a text of which every text that is alike enough has one: the first ones in an order that is one
+        for all texts (Chaudhuri, Ganti and Kaushik 2006)."""
+        return sorted(terms)[: len(terms) - math.ceil(self._threshold * len(terms)) + 1]
+
+    def _by_words(self, kind: str, terms: Terms) -> str | None:
+        best, found = self._threshold, None
+        places = {place for term in self._telling_terms(terms) for place in self._telling.get((kind, term), ())}
+        for place in sorted(places):
+            identity, other = self._texts[place]
+            common = len(terms.intersection(other))
+            alike = common / (len(terms) + len(other) - common)
+            if alike >= best and (found is None or alike > best):
+                best, found = alike, identity
+        return found
+
+    def _by_vector(self, view: View, kind: str, vector: bytes, space: int | None) -> str | None:
         if space is None:
             return None
-        width = len(vector) // 4
-        query = unit_of_bytes([vector], width)[0]
+        query = unit_of_bytes([vector], len(vector) // 4)[0]
         best, found = self._threshold, None
+        index = view.index
+        vers = index.candidates(where.Test("type", "equals", kind))
+        cosine, known = index.cosines(space, query, vers)
+        cosine = np.where(known, cosine, -1.0)
+        if len(cosine) and cosine.max() >= best:
+            best = float(cosine.max())
+            [found] = index.ids(vers[[int(cosine.argmax())]])
         rows = self._vectors.get((kind, space))
         if rows is not None:
             near = rows.matrix @ query
-            if near.max() >= best:
-                best, found = float(near.max()), rows.ids[int(near.argmax())]
-        index, vers = self._txn.index, self._candidates(kind)
-        cosine, known = index.cosines(space, query, vers)
-        cosine = np.where(known, cosine, -1.0)
-        if len(cosine) and cosine.max() >= best and (found is None or cosine.max() > best):
-            found = self._current(vers[[int(cosine.argmax())]]) or found
+            if near.max() >= best and (found is None or near.max() > best):
+                found = rows.ids[int(near.argmax())]
         return found
 
-    def _by_words(self, kind: str, terms: frozenset[str]) -> str | None:
-        if not terms:
-            return None
-        best, found = self._threshold, None
-        telling = self._telling(terms)
-        for term in telling:
-            for other, identity in self._terms.get((kind, term), ()):
-                alike = _share(terms, other)
-                if alike >= best and (found is None or alike > best):
-                    best, found = alike, identity
-        if found is not None and best == 1.0:
-            return found
-        index, vers = self._txn.index, self._candidates(kind)
-        scores = index.text_scores(telling, vers)
-        places = index.best(vers, scores, min(CANDIDATES_MAX, int(np.count_nonzero(scores))))
-        for entity in self._txn.versions(vers[places].tolist()):
-            text = self._txn.text(entity.cid)
-            alike = 0.0 if text is None else _share(terms, frozenset(document_terms(text)))
-            if alike >= best and (found is None or alike > best):
-                current = self._txn.entities([entity.id])
-                if entity.id in current:
-                    best, found = alike, entity.id
-        return found
 
-    def _current(self, vers: NDArray[np.int64]) -> str | None:
-        """The id of a version's entity, if it is still there."""
-        [identity] = self._txn.index.ids(vers)
-        return identity if self._txn.entities([identity]) else None
-
-
-def _share(left: frozenset[str], right: frozenset[str]) -> float:
-    return len(left & right) / len(left | right)
+def terms_of(text: str) -> Terms:
+    """The terms of a text."""
+    return frozenset(map(hash, document_terms(text)))
 
 
 class _Rows:
@@ -134,3 +147,8 @@ class _Rows:
     @property
     def matrix(self) -> NDArray[np.float32]:
         return self._held[: len(self.ids)]
+
+
+def current(txn: Transaction, identity: str | None) -> str | None:
+    """The id, if it is that of a record which is still there."""
+    return identity if identity is not None and txn.entities([identity]) else None

@@ -19,7 +19,7 @@ from contract.vector import Vector
 from engine.doors.registry import CallContext, Document
 from engine.importing.identity import RowIds, uuid_of
 from engine.importing.rows import ImportFailure, Row
-from engine.importing.twins import Twins
+from engine.importing.twins import Twins, current
 from engine.records import Content, Entity
 from engine.rows.contents import content_of, embedding_state, unit_bytes
 from engine.rows.documents import ENTITY_KEYS, ordered, text_of_data
@@ -159,6 +159,7 @@ class EntityRows:
         self._intake = intake
         self._call = call
         self._row_ids = RowIds(intake.source)
+        self._twins = None if intake.alike is None else Twins(intake.alike)
         self._door = DOORS["add"]
 
     def checked(self, row: Row) -> Checked:
@@ -175,19 +176,19 @@ class EntityRows:
 
     def write(self, txn: Transaction, rows: list[Checked], tally: Tally) -> None:
         """Writes one chunk; refused rows become failures of the tally."""
-        batch = _Batch(txn, self._intake, tally, self._call)
+        batch = _Batch(txn, self._intake, tally, self._call, self._twins)
         batch.write(rows)
 
 
 class _Batch:
-    def __init__(self, txn: Transaction, intake: Intake, tally: Tally, call: CallContext) -> None:
+    def __init__(self, txn: Transaction, intake: Intake, tally: Tally, call: CallContext, twins: Twins | None) -> None:
         self._txn = txn
         self._intake = intake
         self._tally = tally
         self._call = call
         self._fresh: dict[str, tuple[Document, Content | None]] = {}
         self._spaces: dict[int, int] = {}
-        self._twins = None if intake.alike is None else Twins(txn, intake.alike)
+        self._twins = twins
 
     def write(self, rows: list[Checked]) -> None:
         ids = [one.id for one in rows]
@@ -225,7 +226,8 @@ class _Batch:
         if self._twins is None or one.row.exact:
             return None
         content = self._content(text_of_data(one.params.data), one.params.vector, exact=False)
-        return self._twins.of(one.params.type, content)
+        twin = self._twins.of(self._txn, one.params.type, content)
+        return twin if twin in self._fresh else current(self._txn, twin)
 
     def _bring_in(self, one: Checked, twin: str) -> None:
         """Gives a record the metadata keys that its twin has and it lacks; nothing that it says is overwritten."""
