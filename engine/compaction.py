@@ -1,7 +1,8 @@
 """Forgetting the past: the floor first, then row by row what lies below it, in small commits beside the writes.
 
 The floor is raised in one commit while no process reads the store without locks; from then on nothing under it can be
-asked for, and every later step only gives back space. A compaction that was stopped or killed is gone on with by the
+asked for, and every later step only gives back space. Vectors of a former model go too, once their texts have new
+ones. A compaction that was stopped or killed is gone on with by the
 next one, whatever floor that names.
 """
 
@@ -57,6 +58,11 @@ class Compaction:
                     if found.last is None:
                         break
                     after = found.last
+            vid: int | None = 0 if self._floor else None
+            while vid is not None:
+                self._call.check()
+                vid, size = forgetting.old_vectors(view.connection, vid, STEP_CHANGES, dry=True)
+                self.bytes += size
 
     def run(self) -> None:
         """Raises the floor and takes what lies below it. Raises what a commit refuses, and what `call.check` raises
@@ -68,6 +74,10 @@ class Compaction:
             step = partial(rows, floor=floor, after=(0, 0), limit=STEP_ROWS, dry=False)
             while (found := self._step(step)).last is not None:
                 self._add(found)
+        vid: int | None = 0 if floor else None
+        while vid is not None:
+            vid, size = self._step(partial(forgetting.old_vectors, after=vid, limit=STEP_CHANGES, dry=False))
+            self.bytes += size
         path: tuple[str, int] | None = ("", 0)
         while path is not None:
             path = self._step(partial(forgetting.paths, floor=floor, after=path, limit=STEP_ROWS))

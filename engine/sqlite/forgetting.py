@@ -13,6 +13,7 @@ import msgspec
 
 from engine.records import NO_CONTENT
 from engine.sqlite import definitions, log
+from engine.sqlite.respacing import SETTLED
 from engine.sqlite.rows import meta_crc
 from engine.sqlite.scope import LIVE, Scope
 
@@ -24,6 +25,9 @@ _HELD_ELSEWHERE: Final = """SELECT 1 FROM ent WHERE iid=?1 AND cid=?2
 _DEAD_RELATIONS: Final = (
     "SELECT rvid,g1,length(doc) FROM rel_old WHERE g1<=?1 AND (g1,rvid)>(?2,?3) ORDER BY g1,rvid LIMIT ?4"
 )
+
+_OLD_VECTORS: Final = """SELECT v.vid,length(v.v) FROM vec v JOIN content c ON c.cid=v.cid JOIN vec n ON n.vid=c.vid
+    WHERE v.vid>?1 AND v.vid<=?2 AND v.space<>?3 AND c.state=2 AND n.space=?3"""
 
 
 def _rows(connection: apsw.Connection, sql: str, parameters: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
@@ -99,6 +103,22 @@ def relations(connection: apsw.Connection, floor: int, after: tuple[int, int], l
     if not dry:
         connection.executemany("DELETE FROM rel_old WHERE rvid=?", [(row[0],) for row in rows])
     return found
+
+
+def old_vectors(connection: apsw.Connection, after: int, limit: int, *, dry: bool) -> tuple[int | None, int]:
+    """Vectors of a former model among the next `limit` numbers, of texts that have one of the model in use: (where to
+    go on, None at the end; the bytes that go). None goes before every content was looked at for the model in use, and
+    none that a caller gave."""
+    settled = log.meta_value(Scope(connection, LIVE, True), SETTLED)
+    [(newest,)] = _rows(connection, "SELECT max(vid) FROM vec")
+    if settled is None or newest is None:
+        return None, 0
+    until = min(after + limit, newest - 1)  # the newest number must not be given out again
+    rows = _rows(connection, _OLD_VECTORS, (after, until, settled))
+    if not dry:
+        connection.executemany("DELETE FROM vec WHERE vid=?", [(vid,) for vid, _ in rows])
+        connection.executemany("DELETE FROM passage WHERE vid=?", [(vid,) for vid, _ in rows])
+    return (until if until < newest - 1 else None), sum(width for _, width in rows)
 
 
 def paths(connection: apsw.Connection, floor: int, after: tuple[str, int], limit: int) -> tuple[str, int] | None:

@@ -138,3 +138,31 @@ def test_going_back_to_the_model_of_before_serves_its_vectors(brain: Brain) -> N
     assert semantic(brain, query="word7")["pending"] == 0
     [best] = brain.ask("find", query="between", searchMode="semantic", limit=1)["rows"]
     assert best["id"] == "between"
+
+
+def rows_of_vectors(brain: Brain) -> dict[int, int]:
+    with brain.store.view() as view:
+        return dict(view.connection.execute("SELECT space,count(*) FROM vec GROUP BY space").fetchall())
+
+
+def test_compact_lets_vectors_of_the_former_model_go_and_no_others(brain: Brain) -> None:
+    changed(brain)
+    assert rows_of_vectors(brain) == {1: COUNT + 2}
+    head = brain.head
+    assert brain.ask("compact", before=head, dryRun=True)["freedBytes"] == 0  # nothing has a new vector yet
+    while backfill.step(brain.store, brain.embedder, limit=7):
+        pass
+    assert rows_of_vectors(brain) == {1: COUNT + 2, 2: COUNT + 1}
+    told = brain.ask("compact", before=head, dryRun=True)
+    assert told["freedBytes"] == COUNT * 16 * 4
+    assert rows_of_vectors(brain) == {1: COUNT + 2, 2: COUNT + 1}
+    assert brain.ask("compact", before=head, dryRun=False)["freedBytes"] == told["freedBytes"]
+    assert rows_of_vectors(brain) == {1: 2, 2: COUNT + 1}  # what callers gave is theirs
+    given = brain.ask("get", id="given", includeVectors=True)["vector"]
+    for _ in range(2):
+        assert {row["id"] for row in brain.ask("find", query="word7", searchMode="semantic", limit=3)["rows"]} >= {"n7"}
+        assert brain.ask("get", id="given", includeVectors=True)["vector"] == given
+        assert brain.ask("scrub", deep=True)["damaged"] == []
+        assert brain.ask("repair")["actions"] == []
+        brain.reopen()
+    assert brain.ask("compact", before=head, dryRun=False)["freedBytes"] == 0
