@@ -106,7 +106,9 @@ class Empty:
         listener.listen(128)
         self.port: int = listener.getsockname()[1]
         command = [sys.executable, "-m", "tests.bench.empty", "--fd", str(listener.fileno())]
-        self.process = subprocess.Popen(command, pass_fds=[listener.fileno()], stderr=subprocess.DEVNULL)
+        self.process = subprocess.Popen(
+            command, pass_fds=[listener.fileno()], stderr=subprocess.DEVNULL, cwd=Path(__file__).parents[2]
+        )
         probe = Connection("127.0.0.1", self.port)
         probe.call(request("GET", f"http://127.0.0.1:{self.port}/"))
         probe.close()
