@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Final
 
 from contract import where
 from contract.doors.queries import FindParams
+from engine import cursors
 from engine.doors.registry import CallContext, Document
 from engine.filter import NEGATIONS
 from engine.index_view import IndexView, Scope
 from engine.legs import Legs, leg_reports, legs_of
+from engine.measuring import measure_of
 from engine.narrowing import narrowing_of
-from engine.plan import scope_of, tree_of
+from engine.plan import mix_of, scope_of, tree_of
 
 if TYPE_CHECKING:
     from engine.view import View
@@ -29,9 +31,16 @@ _VALUE_BY_VALUE: Final = frozenset({"contains", "excludes", "hasAll", "startsWit
 
 
 def run_explain(view: View, params: FindParams, call: CallContext) -> Document:
-    """The whole answer of `explain` at the view's generation; refuses what `find` refuses."""
+    """The whole answer of `explain`, at the generation that `find` would answer at; refuses what `find` refuses."""
+    skipped = params.offset
+    if params.cursor is not None:
+        view, skipped = cursors.resumed(view, call, "find", params, params.cursor)
+    if params.aggregate is not None:
+        measure_of(view, params, skipped)
     scope = scope_of(params, call)
     legs = legs_of(view, params, call)
+    if legs.ranked:
+        mix_of(params)
     index = view.index
     tree = tree_of(params)
     clauses = [] if tree is None else [_clause(index, test, scope, call) for test in _tests(tree)]

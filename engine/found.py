@@ -43,6 +43,25 @@ class Ranking:
     graph: Floats | None = None
     mix: Mix | None = None
 
+    def ranks(self) -> dict[str, Ints]:
+        """Each leg's rank of every match, from 1, by the leg's name; 0 where the leg has not found it. Equal values
+        share the better rank."""
+        legs: list[tuple[str, Floats | None, NDArray[np.bool_] | None]] = [
+            ("text", self.text, None if self.text is None else self.text > 0),
+            ("semantic", self.cosine, self.has_vector),
+            ("graph", self.graph, None if self.graph is None else self.graph > 0),
+        ]
+        return {
+            name: _ranked(values, found) for name, values, found in legs if values is not None and found is not None
+        }
+
+
+def _ranked(values: Floats, found: NDArray[np.bool_]) -> Ints:
+    ranks = np.zeros(len(values), dtype=np.int64)
+    held = -values[found]
+    ranks[found] = np.searchsorted(np.sort(held), held, side="left") + 1
+    return ranks
+
 
 @dataclass(frozen=True, slots=True)
 class Shown:
@@ -66,13 +85,14 @@ def rows_of(view: View, ranking: Ranking, places: Ints, what: Shown) -> list[Doc
     entities = view.versions(ranking.vers[places].tolist())
     kept = view.vectors([entity.cid for entity in entities]) if what.vectors else {}
     words = {} if what.query is None else query_words(what.query)
+    ranks = ranking.ranks() if what.explanation else {}
     rows = []
     for place, entity in zip(places.tolist(), entities, strict=True):
         row = _row(view.index, ranking, place, entity, words, kept.get(entity.cid))
         if what.passages is not None and isinstance(entity.doc.get("data"), str):
             row["passages"] = _passages(view, entity, list(words), what.meaning, row, what.passages)
         if what.explanation:
-            row["explanation"] = _explanation(ranking, place)
+            row["explanation"] = _explanation(ranking, ranks, place)
         rows.append(row)
     return rows
 
@@ -117,8 +137,8 @@ def _passages(
     return excerpts(text, terms, likeness, size=choice.size, count=choice.max)
 
 
-def _explanation(ranking: Ranking, place: int) -> Document:
-    """How a score came about: what each leg said, its share of the score and its weight."""
+def _explanation(ranking: Ranking, ranks: dict[str, Ints], place: int) -> Document:
+    """How a score came about: what each leg said, the row's rank in it, its share of the score and its weight."""
     legs: Document = {}
     shares, mix = ranking.shares, ranking.mix
     if ranking.text is not None and ranking.text[place] > 0:
@@ -133,6 +153,8 @@ def _explanation(ranking: Ranking, place: int) -> Document:
         legs["graph"] = {"share": float(ranking.graph[place])}
         if mix is not None and mix.graph:
             legs["graph"]["weight"] = mix.graph
+    for name, leg in legs.items():
+        leg["rank"] = int(ranks[name][place])
     explanation: Document = {"legs": legs}
     if shares is not None and mix is not None:
         explanation["strategy"] = mix.strategy

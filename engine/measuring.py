@@ -14,7 +14,7 @@ from contract.refusals import Refusal
 from engine import cursors
 from engine.aggregates.definition import Definition
 from engine.aggregates.parsing import parse_ad_hoc, parse_stored
-from engine.aggregates.query import parse_query, rows
+from engine.aggregates.query import Query, parse_query, rows
 from engine.aggregates.state import GroupRow, recompute, rows_of
 from engine.doors.aggregates import definition_of, groups_of
 from engine.doors.registry import CallContext, Document
@@ -40,16 +40,7 @@ def run_measured(view: View, params: FindParams, call: CallContext) -> Document:
     skipped = params.offset
     if params.cursor is not None:
         view, skipped = cursors.resumed(view, call, "find", params, params.cursor)
-    definition, where_groups = _asked(view, params)
-    query = parse_query(
-        definition,
-        where=where_groups,
-        having=params.having,
-        order_by=params.order_by,
-        order=params.order,
-        limit=params.limit + 1,
-        offset=skipped,
-    )
+    definition, query = measure_of(view, params, skipped)
     groups, candidates, legs = _groups(view, definition, params, call)
     found = rows(definition, groups, query, check=call.check)
     answer: Document = {
@@ -61,6 +52,21 @@ def run_measured(view: View, params: FindParams, call: CallContext) -> Document:
     if len(found) > params.limit:
         answer["cursor"] = cursors.seal(view, call, "find", params, skipped + params.limit)
     return answer
+
+
+def measure_of(view: View, params: FindParams, skipped: int) -> tuple[Definition, Query]:
+    """The aggregate that a call names or brings, and what it asks of its groups: one more of them than a page has."""
+    definition, where_groups = _asked(view, params)
+    query = parse_query(
+        definition,
+        where=where_groups,
+        having=params.having,
+        order_by=params.order_by,
+        order=params.order,
+        limit=params.limit + 1,
+        offset=skipped,
+    )
+    return definition, query
 
 
 def _asked(view: View, params: FindParams) -> tuple[Definition, Mapping[str, Any] | None]:

@@ -84,6 +84,9 @@ def run_find(view: View, params: FindParams, call: CallContext) -> Document:
         "legs": leg_reports(legs, pending),
         "cost": {"segments": index.segment_count, "candidates": len(candidates), "rowsRead": len(rows)},
     }
+    if params.explain:
+        found = {name: int(np.count_nonzero(ranks)) for name, ranks in ranking.ranks().items()}
+        answer["plan"] = {"matches": answer["total"], "found": found}
     if skipped + len(rows) < len(ranking.vers):
         answer["cursor"] = cursors.seal(view, call, "find", params, skipped + len(rows))
     warnings = list(_warnings(params, legs, call))

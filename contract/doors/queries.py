@@ -392,7 +392,16 @@ DOORS = (
         effect=Effect.READ,
         params=FindParams,
         result=ExplainResult,
-        refusals=(*_FILTER_REFUSALS, *_MEANING_REFUSALS, *_TIME_REFUSALS, "UnknownVerbTypeError"),
+        refusals=(
+            *_FILTER_REFUSALS,
+            *_MEANING_REFUSALS,
+            *_TIME_REFUSALS,
+            "UnknownVerbTypeError",
+            "EntityNotFoundError",
+            "CursorInvalidError",
+            "AggregateNotFoundError",
+            "AggregateDefinitionError",
+        ),
         later=_FIND_LATER,
     ),
     Door(

@@ -35,9 +35,12 @@ def find(view: View, params: FindParams, call: CallContext) -> Document:
         return run_measured(view, params, call)
     answer = run_find(view, params, call)
     if params.explain:
-        told = run_explain(view.earlier(answer["generation"]), params, call)
-        answer["plan"] = {name: told[name] for name in ("clauses", "order", "candidates", "warnings")}
-        answer["plan"]["matches"] = answer["total"]
+        told = run_explain(view, params, call)
+        found = answer["plan"].pop("found")
+        for leg in told["legs"]:
+            if leg["served"] and leg["leg"] in found:
+                leg["found"] = found[leg["leg"]]
+        answer["plan"] |= {name: told[name] for name in ("legs", "clauses", "order", "candidates", "warnings")}
     return answer
 
 

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import pytest
 
+from contract.doors import DOORS
 from engine.excerpts import Likeness, excerpts
 from tests.support.brain import Brain
 from tests.support.word_embedder import WordEmbedder
@@ -182,10 +183,51 @@ def test_an_explanation_adds_up(brain):
     assert "plan" not in brain.ask("find", query="river")
 
 
+def test_an_explanation_says_the_rank_in_each_leg_and_the_plan_what_each_found(brain):
+    fill(brain, 20)
+    answer = brain.ask("find", query="river stone", explain=True, limit=100)
+    legs = {row["id"]: row["explanation"]["legs"] for row in answer["rows"]}
+    for name in ("text", "semantic"):
+        scores = sorted((leg[name]["score"] for leg in legs.values() if name in leg), reverse=True)
+        for leg in legs.values():
+            assert name not in leg or leg[name]["rank"] == scores.index(leg[name]["score"]) + 1
+        [told] = [leg for leg in answer["plan"]["legs"] if leg["leg"] == name]
+        assert told["found"] == len(scores) > 0
+    graph = brain.ask("find", connected={"to": "e00"}, searchMode="graph", explain=True)
+    assert graph["plan"]["matches"] == len(graph["rows"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("asked", "name"),
+    [
+        ({"cursor": "AAAA"}, "CursorInvalidError"),
+        ({"aggregate": {"name": "none"}}, "AggregateNotFoundError"),
+        ({"aggregate": {"groupBy": [], "metrics": {}}}, "AggregateDefinitionError"),
+        ({"near": {"id": "nobody"}}, "EntityNotFoundError"),
+        ({"query": "river", "fusion": {"weights": {"graph": 1}}}, "ValidationError"),
+    ],
+)
+def test_explain_refuses_what_find_refuses_and_both_declare_it(brain, asked, name):
+    fill(brain, 3)
+    assert brain.refused("explain", asked).name == brain.refused("find", asked).name == name
+    if name != "ValidationError":  # every door can answer that one
+        assert all(name in DOORS[door].refusals for door in ("find", "explain"))
+
+
+def test_explain_tells_of_the_page_that_a_cursor_is_for(brain):
+    fill(brain, 9)
+    asked = {"query": "river stone", "limit": 4}
+    first = brain.ask("find", asked)
+    brain.ask("add", id="late", type="document", data="river stone")
+    told = brain.ask("explain", asked, cursor=first["cursor"])
+    assert told["generation"] == first["generation"]
+    assert told["candidates"] == 9
+
+
 def test_an_explanation_of_one_leg_and_of_none(brain):
     fill(brain, 5)
     [row, *_] = brain.ask("find", query="river", searchMode="text", explain=True)["rows"]
-    assert row["explanation"] == {"legs": {"text": {"score": row["textScore"]}}}
+    assert row["explanation"] == {"legs": {"text": {"score": row["textScore"], "rank": 1}}}
     [plain, *_] = brain.ask("find", explain=True)["rows"]
     assert plain["explanation"] == {"legs": {}}
 
