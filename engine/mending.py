@@ -6,11 +6,13 @@ same before and after, but for what was wrong.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
+from contract.limits import READ_CHUNK_ROWS_MAX
 from contract.refusals import Refusal
 from engine.aggregates import tables
+from engine.aggregates.recounting import differing
 from engine.commit import WriteJob
 from engine.parity import compare
 from engine.sqlite import source
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from engine.doors.registry import Document
     from engine.store import Store
     from engine.transaction import Transaction
+    from engine.view import View
 
 PRINCIPAL: Final = "brainy"
 
@@ -86,21 +89,47 @@ def _recount(store: Store) -> None:
 
 
 def _aggregates(store: Store, check: Callable[[], None]) -> list[Action]:
-    """Kept groups that do not match their checksums."""
-    actions = []
+    """Kept groups that do not match their checksums, or that the records do not make."""
+    wrong = _wrong_aggregates(store, check)
+    return [Action(f"aggregate {name}", before, "filled anew") for name, before in wrong.items()]
+
+
+def _wrong_aggregates(store: Store, check: Callable[[], None]) -> dict[str, str]:
+    """What is wrong with each aggregate, by its name. One that is too large to be counted in memory is held against its
+    checksums alone."""
+    wrong: dict[str, str] = {}
     with store.view() as view:
-        if view.has_aggregates():
-            for stored in tables.load_definitions(view.connection):
-                check()
-                faults = list(tables.faults(view.connection, stored))
-                if faults:
-                    before = f"{len(faults)} groups are damaged: {faults[0]}"
-                    actions.append(Action(f"aggregate {stored.definition.name}", before, "filled anew"))
-    return actions
+        for stored in tables.load_definitions(view.connection) if view.has_aggregates() else ():
+            check()
+            name = stored.definition.name
+            assert name is not None, "a stored aggregate has a name"
+            faults = list(tables.faults(view.connection, stored))
+            if faults:
+                wrong[name] = f"{len(faults)} groups are damaged: {faults[0]}"
+            elif stored.is_complete and (groups := _miscounted(view, stored, check)):
+                wrong[name] = f"{len(groups)} groups do not agree with the records: {groups[0]}"
+    return wrong
+
+
+def _miscounted(view: View, stored: tables.Stored, check: Callable[[], None]) -> list[str]:
+    def documents() -> Iterator[Document]:
+        after = -1
+        while page := view.scan(after, READ_CHUNK_ROWS_MAX):
+            check()
+            yield from (entity.doc for entity in page)
+            after = page[-1].iid
+
+    try:
+        return differing(stored.definition, tables.load_rows(view.connection, stored), documents())
+    except Refusal as refusal:
+        if refusal.name != "QueryLimitError":
+            raise
+        return []
 
 
 def _refill(store: Store) -> None:
-    _commit(store, "repair aggregates", lambda txn: txn.reset_damaged_aggregates())
+    names = _wrong_aggregates(store, lambda: None)
+    _commit(store, "repair aggregates", lambda txn: txn.reset_aggregates(names))
 
 
 def _queue(store: Store, check: Callable[[], None]) -> list[Action]:

@@ -4,7 +4,7 @@ A job that raises leaves nothing; a job that changes a row makes exactly one gen
 data (a vector for an old text, a segment, a blob) makes none.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING, TypeVar
 
@@ -404,12 +404,12 @@ class Transaction(View):
         self._recorder.touch()
         recounting.requeue(self._scope.connection)
 
-    def reset_damaged_aggregates(self) -> None:
-        """Begin the aggregates anew whose kept groups are damaged; they are filled in steps."""
+    def reset_aggregates(self, names: Collection[str]) -> None:
+        """Begin these aggregates anew; they are filled in steps."""
         self._recorder.touch()
         connection = self._scope.connection
         for stored in tables.load_definitions(connection):
-            if any(True for _ in tables.faults(connection, stored)):
+            if stored.definition.name in names:
                 tables.reset(connection, stored)
 
     def forget_segments(self, names: Sequence[str]) -> None:

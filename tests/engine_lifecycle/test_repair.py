@@ -182,3 +182,36 @@ def test_the_order_of_vectors_is_no_difference(brain: Brain) -> None:
     vector[3] = 1.0
     brain.ask("add", id="given", type="concept", data="with its own", vector=vector.tolist())
     assert parity(brain)["status"] == "pass"
+
+
+def test_an_aggregate_that_does_not_agree_with_the_records_is_counted_anew(brain: Brain) -> None:
+    """Records that no commit told the aggregate of: every checksum of its groups fits."""
+    brain.ask("addMany", items=[item(n) for n in range(6)])
+    metrics = {"total": {"op": "sum", "field": "n"}, "most": {"op": "max", "field": "n"}, "rows": {"op": "count"}}
+    brain.ask("defineAggregate", name="cities", groupBy=["city"], metrics=metrics)
+    sound = brain.ask("aggregate", name="cities")["rows"]
+    assert brain.ask("repair", checks=["aggregates"])["actions"] == []
+    connection = apsw.Connection(str(brain.path / "store.db"))
+    names = [name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE name LIKE 'agg_%'")]
+    assert {"agg_def", "agg_group", "agg_value"} <= set(names)
+    held = {name: connection.execute(f"SELECT * FROM {name}").fetchall() for name in ("agg_group", "agg_value")}
+    brain.ask("update", id="c1", metadata={"n": 50})
+    brain.ask("add", **item(7))
+    after = brain.ask("aggregate", name="cities")["rows"]
+    assert after != sound
+    for name, rows in held.items():  # the groups of before, each with its fitting checksum
+        connection.execute(f"DELETE FROM {name}")
+        connection.executemany(f"INSERT INTO {name} VALUES({','.join('?' * len(rows[0]))})", rows)
+    connection.close()
+    assert brain.ask("aggregate", name="cities")["rows"] == sound
+    [action] = brain.ask("repair", checks=["aggregates"])["actions"]
+    assert (action["what"], action["after"]) == ("aggregate cities", "filled anew")
+    assert "do not agree with the records" in action["before"]
+    brain.ask("repair", checks=["aggregates"], dryRun=False)
+    assert brain.ask("aggregate", name="cities")["rows"] == after
+    assert brain.ask("repair", checks=["aggregates"])["actions"] == []
+
+
+def item(number: int) -> dict[str, Any]:
+    metadata = {"city": "ab"[number % 2], "n": number}
+    return {"id": f"c{number}", "type": "task", "data": {}, "metadata": metadata}
