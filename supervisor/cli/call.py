@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable, Collection
 from contextlib import aclosing
 from typing import Any
 
@@ -64,9 +65,24 @@ class DoorCommands(click.Group):
             formatter.write_dl(rows)
 
 
-def door_command(door: Door) -> click.Command:
-    """The command of one door: --brain, --body, and one option a parameter."""
-    fields = options_of(door)
+Asking = Callable[[str, dict[str, Any], str | None, int], Exit]
+"""What a command does with (brain, parameters, address, milliseconds to wait)."""
+
+
+def door_command(
+    door: Door,
+    asking: Asking | None = None,
+    *,
+    name: str | None = None,
+    text: str | None = None,
+    without: Collection[str] = (),
+) -> click.Command:
+    """The command of one door: --brain, --body, and one option a parameter.
+
+    Calls the door and prints its answer, or does `asking` with the parameters, under another `name` and help `text`,
+    with no option for the parameters `without`.
+    """
+    fields = [field for field in options_of(door) if field.name not in without]
     names = {f"field_{index}": field for index, field in enumerate(fields)}
     options: list[click.Parameter] = [
         click.Option(["--brain"], required=True, metavar="NAME", help="The brain to call."),
@@ -94,15 +110,17 @@ def door_command(door: Door) -> click.Command:
 
     def run(brain: str, body: str | None, url: str | None, timeout_ms: int, **given: str | None) -> None:
         document = assemble(body, {field: given.get(parameter) for parameter, field in names.items()})
+        if asking is not None:
+            click.get_current_context().exit(asking(brain, document, url, timeout_ms))
         follows = door.full_name in EVENT_STREAM_DOORS and document.get("follow") is True
         status = follow(door, brain, document, url) if follows else call(door, brain, document, url, timeout_ms)
         click.get_current_context().exit(status)
 
     return click.Command(
-        door.full_name,
+        name or door.full_name,
         callback=run,
         params=options,
-        help=f"{door.summary}\n\nCalls {door.full_name} ({door.method} {door.route}).",
+        help=text or f"{door.summary}\n\nCalls {door.full_name} ({door.method} {door.route}).",
     )
 
 

@@ -175,7 +175,8 @@ class SocketRemote:
         )
         if reply.refusal is not None:
             return Outcome(None, dict(reply.refusal))
-        meta = {"ms": reply.ms, "generation": reply.generation, "replayed": reply.replayed or None}
+        times = {"ms": reply.ms, "engineMs": reply.engine_ms, "queueMs": reply.queue_ms}
+        meta = {**times, "generation": reply.generation, "replayed": reply.replayed or None}
         answer = json.loads(reply.body)
         return Outcome({**answer, "_meta": {k: v for k, v in meta.items() if v is not None}}, None)
 

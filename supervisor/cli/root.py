@@ -15,6 +15,7 @@ COMMANDS = {
     "serve": ("supervisor.cli.serve", "Serve brains over HTTP and MCP."),
     "mcp": ("supervisor.cli.mcp", "Serve ./brain to an MCP client over standard input and output."),
     "call": ("supervisor.cli.call", "Call a door of a brain."),
+    "explain": ("supervisor.cli.explain", "Run a find and show its plan."),
     "export": ("supervisor.cli.exporter", "Export a brain, or a part of it."),
     "import": ("supervisor.cli.importer", "Import files and folders into a brain."),
     "health": ("supervisor.cli.health", "Say how the running supervisor is."),

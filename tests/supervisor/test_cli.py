@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from contract.doors import DOORS
 from engine.store import Store
-from supervisor.cli import call, keys, reach, root
+from supervisor.cli import call, explain, keys, reach, root
 from supervisor.cli.fields import options_of, read_value
 from supervisor.exits import Exit, StartRefusal
 from supervisor.keys import parse_keys
@@ -81,6 +81,44 @@ def test_a_route_is_filled_with_whole_segments() -> None:
     assert rest == {"includeVectors": True}
     with pytest.raises(StartRefusal, match="'id'"):
         reach.fill_route(DOORS["get"], "notes", {})
+
+
+def test_a_plan_is_told_as_a_tree_with_its_counts_and_times() -> None:
+    legs = [
+        {"leg": "text", "served": True, "found": 3},
+        {"leg": "semantic", "served": False, "reason": "no embedding model serves"},
+    ]
+    clause = {"field": "n", "operator": "lessThan", "path": "scan", "estimate": 5, "note": "Looked up."}
+    plan = {"candidates": 5, "matches": 3, "clauses": [clause], "legs": legs, "order": {"path": "relevance"}}
+    answer = {
+        "rows": [{}, {}],
+        "generation": 7,
+        "cost": {"segments": 1},
+        "plan": plan | {"warnings": ["slow"]},
+        "_meta": {"ms": 4.5, "engineMs": 3.25, "queueMs": 0.5},
+    }
+    assert list(explain.plain(explain.tree_of(answer))) == [
+        "find at generation 7",
+        "  filter: 5 rows",
+        "    n lessThan: 5 rows, scan (Looked up)",
+        "  legs: 3 matches",
+        "    text: 3 found",
+        "    semantic: not served (no embedding model serves)",
+        "  order: relevance",
+        "  answer: 2 rows, 1 segments",
+        "  time: call 4.5 ms, engine 3.25 ms, queue 0.5 ms",
+        "  warnings",
+        "    slow",
+    ]
+
+
+def test_explain_takes_the_options_of_find_and_refuses_what_it_refuses(place: Path) -> None:
+    flags = {flag for parameter in explain.command.params for flag in parameter.opts}
+    for option in options_of(DOORS["find"]):
+        assert bool(set(option.flags) & flags) is (option.name != "explain"), option.name
+    result = run("explain", "--brain", "b", "--type", "no such type")
+    assert result.exit_code == Exit.REFUSED
+    assert "UnknownNounTypeError" in result.output
 
 
 def test_an_address_that_is_none_is_refused(place: Path) -> None:
