@@ -12,7 +12,15 @@ import msgspec
 from contract.refusals import Refusal
 from engine import idempotency
 from engine.clock import Clock
-from engine.commit import GroupCommit, GroupRefusedError, GroupUnknownError, WriteJob, WriteOutcome, unknown_outcome
+from engine.commit import (
+    LOG_SHARE,
+    GroupCommit,
+    GroupRefusedError,
+    GroupUnknownError,
+    WriteJob,
+    WriteOutcome,
+    unknown_outcome,
+)
 from engine.disk import Disk, FileLock, refusal_of
 from engine.index_holder import IndexHolder
 from engine.lease import FOLDER, READERS, Lease
@@ -152,12 +160,12 @@ class Writing:
 
     def _commit_tight(self, job: WriteJob, free: int | Refusal) -> list[WriteOutcome]:
         """Commit one job on a disk with little room: it is measured before it is sent, so that it fails by name and
-        plainly, and never half way. Jobs that remove are not measured: the reserve is theirs."""
+        plainly, and never half way. Jobs that remove may take all that is left: the reserve is theirs."""
         refusal = self._standing_refusal()  # an earlier one of the group may have failed
         if refusal is not None:
             return [WriteOutcome(refusal=refusal)]
         if job.frees:
-            outcomes = self._commit([job])
+            outcomes = self._commit([job], self._fits_at_all)
             if isinstance(free, Refusal) or self._reserve.refusal(free) is not None:
                 self.checkpoint(truncate=False)  # the next one writes over the log instead of growing it
             return outcomes
@@ -167,6 +175,16 @@ class Writing:
         if self._log_bytes and self._reserve.refusal(free, 2 * self._log_bytes) is not None:
             self.checkpoint(truncate=True)  # what the log holds is in the database then, and measured with it
         return self._commit([job], self._fits)
+
+    def _fits_at_all(self, wanted: int) -> None:
+        """Raises StorageFullError when the log has no room for what a removal has touched. Raises OSError."""
+        needed, free = wanted // LOG_SHARE, self._reserve.free_bytes()
+        if self._stamp_is_due:  # all of the log is folded in, and is written over from its beginning
+            free += self._disk.size_bytes(self._setting.path / "store.db-wal") or 0
+        if needed > free:
+            message = f"Removing this much takes {needed} bytes of the disk first, and {free} are left."
+            cure = "Remove fewer at a time, or free space, then repeat the call."
+            raise Refusal("StorageFullError", message, cure=cure, details={"freeBytes": free, "neededBytes": needed})
 
     def _fits(self, wanted: int) -> None:
         """Raises StorageFullError when a commit of so many bytes, and folding in the log, would leave too little.
