@@ -111,18 +111,18 @@ def _fleet(order: Order) -> str:
 
 
 PARTS: Final[dict[str, Part]] = {
-    "calls": Part("every call to the disk made to fail in turn (I-05)", 1, _failing_calls),
-    "cuts": Part(f"{POWER_CUTS} images of a power cut (C-01 C-05 C-06 C-13)", 3, _power_cuts),
+    "calls": Part("every call to the disk made to fail in turn (I-05)", 10, _failing_calls),
+    "cuts": Part(f"{POWER_CUTS} images of a power cut (C-01 C-05 C-06 C-13)", 2, _power_cuts),
     "syncs": Part(f"each sync made to fail, then {IMAGES_A_SYNC} power cuts (I-05)", 2, _failing_syncs),
-    "damage": Part(f"{WOUNDS} damaged stores, read and written (D-01 to D-07)", 5, _damage),
+    "damage": Part(f"{WOUNDS} damaged stores, read and written (D-01 to D-07)", 3, _damage),
     "parsers": Part(f"{parsers.EXECUTIONS} mutated inputs for each parser (D-08)", 1, _parsers),
     "scrubbing": Part(
-        f"{scrubbing.CASES} flipped bits and the sound stores between them, scrubbed (D-09)", 2, _scrubbing
+        f"{scrubbing.CASES} flipped bits and the sound stores between them, scrubbed (D-09)", 1, _scrubbing
     ),
     "traced": Part(f"{SYSTEM_CALLS} traced writers whose system calls fail (I-05 I-06)", 4, _system_calls),
     "writer": Part("kills of a writer (C-01 C-03 C-04)", 3, _writer),
     "transactions": Part("kills inside transactions and undos (C-02)", 4, _transactions),
-    "upkeep": Part("kills of compactions, snapshots, restores, embeddings (C-06 C-07 C-10)", 8, _upkeep),
+    "upkeep": Part("kills of compactions, snapshots, restores, embeddings (C-06 C-07 C-10)", 6, _upkeep),
     "fleet": Part("kills of the supervisor under writing clients (S-06)", 8, _fleet),
 }
 KILLING: Final = frozenset({"writer", "transactions", "upkeep", "fleet"})
