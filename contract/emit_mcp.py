@@ -1,6 +1,8 @@
 """The MCP tools from the contract document: the whole list, a filtered one, and the search over it. Pure.
 
 The schemas have no references and no alternatives at the root of an input, which several model APIs refuse.
+The list is what every conversation pays for: it has long closed sets once, and outlines of answers; `door_describe` has
+the whole of a door.
 """
 
 import re
@@ -22,11 +24,20 @@ FIND_TOOL = "door_find"
 DESCRIBE_TOOL = "door_describe"
 DESCRIPTION_BYTES_MAX = 1800
 _COMPACT_ENUM_MAX = 12
+_DESCRIBED_DEPTH = 2
+SET_TOOLS = ("add", "relate")
+"""The tools whose `type` lists every noun type, and every verb type; elsewhere in the list it is a described text."""
+
+_REFUSED: Json = {
+    "type": "object",
+    "required": ["error"],
+    "properties": {"error": {"type": "object", "required": ["name", "message"]}},
+}
 
 
 def tools(contract: Json, detail: Detail = "full") -> list[Json]:
     """Every door as a tool, in the contract's order, then the two tools that search the list."""
-    listed = [_tool(door) for door in doors_of(contract)] + _search_tools()
+    listed = [_listed(_tool(door)) for door in doors_of(contract)] + _search_tools()
     return listed if detail == "full" else [_compact(tool) for tool in listed]
 
 
@@ -104,6 +115,54 @@ def _tool(door: Json) -> Json:
     }
 
 
+def _listed(tool: Json) -> Json:
+    """A tool as the list has it: every parameter with its description, and of long closed sets and of answers what a
+    caller needs beforehand. door_describe has the whole."""
+    own = tool["inputSchema"]["properties"].get("body", {}).get("properties", {}).get("type", {})
+    whole = own if tool["name"] in SET_TOOLS else None
+    answer, _ = tool["outputSchema"]["anyOf"]
+    return {
+        **tool,
+        "inputSchema": _slim(tool["inputSchema"], whole, 0),
+        "outputSchema": {"type": "object", "anyOf": [_outline(answer), _REFUSED]},
+    }
+
+
+def _slim(schema: Json, whole: Json | None, depth: int) -> Json:
+    """A schema without lengths of texts, with long closed sets as described texts; `whole` is left as it is.
+
+    Below the parameters of a body (depth 2) names and types speak for themselves.
+    """
+    if schema is whole:
+        return schema
+    values = schema.get("enum", ())
+    if len(values) > _COMPACT_ENUM_MAX:
+        told = f"One of {len(values)}, such as {values[0]}; the nearest are named."
+        shown = [schema["description"]] if depth <= _DESCRIBED_DEPTH and "description" in schema else []
+        return {"type": "string", "description": " ".join([*shown, told])}
+    found = {name: value for name, value in schema.items() if name not in ("minLength", "maxLength")}
+    if depth > _DESCRIBED_DEPTH:
+        found.pop("description", None)
+    if "properties" in found:
+        found["properties"] = {name: _slim(part, whole, depth + 1) for name, part in found["properties"].items()}
+    if isinstance(found.get("items"), dict):
+        found["items"] = _slim(found["items"], whole, depth + 1)
+    if isinstance(found.get("additionalProperties"), dict):
+        found["additionalProperties"] = _slim(found["additionalProperties"], whole, depth + 1)
+    for alternatives in ("anyOf", "oneOf"):
+        if alternatives in found:
+            found[alternatives] = [_slim(part, whole, depth + 1) for part in found[alternatives]]
+    return found
+
+
+def _outline(answer: Json) -> Json:
+    """The members of an answer and their types, without what is inside them."""
+    found: Json = {"type": "object"}
+    if "properties" in answer:
+        found["properties"] = {name: _bare_type(value) for name, value in answer["properties"].items()}
+    return found | ({"required": answer["required"]} if answer.get("required") else {})
+
+
 def input_schema(door: Json) -> Json:
     """Path parameters as required strings at the top, everything else in `body`."""
     in_path = re.findall(r"\{(\w+)\}", door["route"]["path"])
@@ -129,8 +188,15 @@ def _compact(tool: Json) -> Json:
         "name": tool["name"],
         "description": text,
         "inputSchema": _bare(tool["inputSchema"]),
-        "annotations": {key: value for key, value in tool["annotations"].items() if key != "title"},
+        "annotations": _hints(tool["annotations"]),
     }
+
+
+def _hints(annotations: Json) -> Json:
+    """The hints that differ from what a client assumes without them; of a door that only reads no others count."""
+    if annotations["readOnlyHint"]:
+        return {"readOnlyHint": True, "openWorldHint": annotations["openWorldHint"]}
+    return {name: annotations[name] for name in ("destructiveHint", "openWorldHint")}
 
 
 def _bare(schema: Json) -> Json:
