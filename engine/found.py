@@ -42,6 +42,8 @@ class Ranking:
     shares: Shares | None = None
     graph: Floats | None = None
     mix: Mix | None = None
+    approximate: bool = False
+    """Whether a leg may have left out matches. Every leg compares every candidate today, asked to (`exact`) or not."""
 
     def ranks(self) -> dict[str, Ints]:
         """Each leg's rank of every match, from 1, by the leg's name; 0 where the leg has not found it. Equal values

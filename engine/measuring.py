@@ -41,12 +41,13 @@ def run_measured(view: View, params: FindParams, call: CallContext) -> Document:
     if params.cursor is not None:
         view, skipped = cursors.resumed(view, call, "find", params, params.cursor)
     definition, query = measure_of(view, params, skipped)
-    groups, candidates, legs = _groups(view, definition, params, call)
+    groups, candidates, legs, approximate = _groups(view, definition, params, call)
     found = rows(definition, groups, query, check=call.check)
     answer: Document = {
         "rows": [_row(definition, group) for group in found[: params.limit]],
         "generation": view.generation,
         "legs": legs,
+        "approximate": approximate,
         "cost": {"segments": view.index.segment_count, "candidates": candidates, "rowsRead": candidates},
     }
     if len(found) > params.limit:
@@ -92,17 +93,19 @@ def _asked(view: View, params: FindParams) -> tuple[Definition, Mapping[str, Any
 
 def _groups(
     view: View, definition: Definition, params: FindParams, call: CallContext
-) -> tuple[Iterator[GroupRow], int, Document]:
-    """The groups, how many records they were counted from now, and the legs that chose those."""
+) -> tuple[Iterator[GroupRow], int, Document, bool]:
+    """The groups, how many records they were counted from now, the legs that chose those, and whether these may have
+    left out some."""
     legs = legs_of(view, params, call)
     scope, tree = scope_of(params, call), tree_of(params)
     narrowed = tree is not None or params.connected is not None or params.near is not None
     if definition.name is not None and not narrowed and not legs.ranked and scope == PUBLIC:
-        return groups_of(view, definition, call), 0, leg_reports(legs, None)
+        return groups_of(view, definition, call), 0, leg_reports(legs, None), False
     index = view.index
     narrowing = narrowing_of(view, params, call)
     candidates = narrowing.of(index, index.candidates(tree, scope, call.check))
-    matches = rank(index, legs, narrowing, candidates, params, call).vers
+    ranking = rank(index, legs, narrowing, candidates, params, call)
+    matches = ranking.vers
 
     def documents() -> Iterator[Document]:
         for start in range(0, len(matches), READ_CHUNK_ROWS_MAX):
@@ -111,7 +114,7 @@ def _groups(
                 yield entity.doc
 
     pending = None if legs.meaning is None else index.pending_count(legs.meaning.space, candidates)
-    return rows_of(recompute(definition, documents())), len(matches), leg_reports(legs, pending)
+    return rows_of(recompute(definition, documents())), len(matches), leg_reports(legs, pending), ranking.approximate
 
 
 def _row(definition: Definition, group: Document) -> Document:

@@ -80,6 +80,7 @@ def run_find(view: View, params: FindParams, call: CallContext) -> Document:
     answer: Document = {
         "rows": rows,
         "generation": view.generation,
+        "approximate": ranking.approximate,
         "total": len(ranking.vers),
         "legs": leg_reports(legs, pending),
         "cost": {"segments": index.segment_count, "candidates": len(candidates), "rowsRead": len(rows)},
@@ -113,7 +114,7 @@ def run_similar(view: View, params: SimilarParams, call: CallContext) -> Documen
     assert ranking.scores is not None
     places = index.best(ranking.vers, ranking.scores, params.limit)
     rows = rows_of(view, ranking, places, Shown(vectors=params.include_vectors))
-    return {"rows": rows, "generation": view.generation}
+    return {"rows": rows, "generation": view.generation, "approximate": ranking.approximate}
 
 
 def scope_of(params: FindParams, call: CallContext) -> Scope:

@@ -71,6 +71,12 @@ class PassageChoice(t.Part, kw_only=True, frozen=True):
     size: Annotated[int, Meta(ge=20, le=2000, description="About this many characters each.")] = 300
 
 
+ExactChoice = Annotated[bool, Meta(description="Compare every vector, even where an index could answer sooner.")]
+Approximate = Annotated[
+    bool, Meta(description="Whether an index of vectors may have left out rows; never with `exact`.")
+]
+
+
 class FindFilters(t.Params, kw_only=True, frozen=True):
     """What narrows a search down, whatever it looks for."""
 
@@ -95,6 +101,7 @@ class FindParams(FindFilters, kw_only=True, frozen=True):
     search_mode: Annotated[t.SearchMode, Meta(description="`auto` uses words and meaning when both can be served.")] = (
         "auto"
     )
+    exact: ExactChoice = False
     hybrid_alpha: Annotated[
         t.Unit | None, Meta(description="Balance of a hybrid search: 0 words only, 1 meaning only.")
     ] = None
@@ -169,6 +176,7 @@ class FindResult(t.Result, kw_only=True, frozen=True):
     generation: t.GenerationNow
     legs: Annotated[t.Legs, Meta(description="Which ways of searching took part.")]
     cost: Annotated[t.Cost, Meta(description="What the answer cost.")]
+    approximate: Approximate
     total: Annotated[int | None, Meta(description="How many match in all, when it is known.")] = None
     cursor: Annotated[
         str | None, Meta(description="Where the next page of the same ranking begins; absent on the last.")
@@ -194,6 +202,7 @@ class SimilarParams(FindFilters, kw_only=True, frozen=True):
     ]
     limit: Annotated[int, _LIMIT] = 10
     threshold: Annotated[t.Unit | None, Meta(description="Least cosine similarity.")] = None
+    exact: ExactChoice = False
     include_vectors: t.IncludeVectors = False
     as_of: t.AsOfChoice = None
     vector_encoding: t.VectorEncodingChoice = None
@@ -204,6 +213,7 @@ class RowsResult(t.Result, kw_only=True, frozen=True):
 
     rows: Annotated[list[t.FindRow], Meta(description="The matches.")]
     generation: t.GenerationNow
+    approximate: Approximate
 
 
 class PageParams(t.Params, kw_only=True, frozen=True):

@@ -214,6 +214,19 @@ def test_explain_refuses_what_find_refuses_and_both_declare_it(brain, asked, nam
         assert all(name in DOORS[door].refusals for door in ("find", "explain"))
 
 
+def test_every_answer_says_that_all_vectors_were_compared(brain):
+    fill(brain, 9)
+    for asked in ({}, {"exact": True}):
+        told = [
+            brain.ask("find", asked, query="river stone"),
+            brain.ask("find", asked, aggregate={"groupBy": ["n"], "metrics": {"many": {"op": "count"}}}),
+            brain.ask("similar", asked, to="e01"),
+        ]
+        assert [answer["approximate"] for answer in told] == [False] * 3
+    whole = brain.ask("find", query="river stone")
+    assert brain.ask("find", query="river stone", exact=True)["rows"] == whole["rows"]
+
+
 def test_explain_tells_of_the_page_that_a_cursor_is_for(brain):
     fill(brain, 9)
     asked = {"query": "river stone", "limit": 4}
