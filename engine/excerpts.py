@@ -6,6 +6,7 @@ Offsets are code points of the text, half-open. Pure but for numpy; what a text'
 from __future__ import annotations
 
 import re
+import unicodedata
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -20,8 +21,11 @@ ANCHORS_MAX: Final = 2_000
 LEAD_SHARE: Final = 4
 """A span begins a quarter of its size before the hit that it is tried around, so that the hit has its context."""
 
-# A stretch without white space; one of an unspaced script is cut where nothing else says where.
-_PIECE: Final = re.compile(r"\S{1,40}")
+PIECE_CHARS: Final = 40
+"""A longer stretch without white space is cut: of an unspaced script, or no words at all."""
+
+_STRETCH: Final = re.compile(r"\S+")
+_JOINER: Final = "\u200d"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +85,15 @@ def _cut(text: str, terms: frozenset[str]) -> _Text:
     starts: list[int] = []
     ends: list[int] = []
     hits: list[tuple[int, str]] = []
-    for found in _PIECE.finditer(text):
-        if terms:
-            hits += [(len(starts), term) for term in document_terms(found.group()) if term in terms]
-        starts.append(found.start())
-        ends.append(found.end())
+    for found in _STRETCH.finditer(text):
+        start = found.start()
+        while start < found.end():
+            end = _piece_end(text, start, found.end())
+            if terms:
+                hits += [(len(starts), term) for term in document_terms(text[start:end]) if term in terms]
+            starts.append(start)
+            ends.append(end)
+            start = end
     return _Text(text, starts, ends, hits)
 
 
@@ -100,3 +108,13 @@ def _score(cut: _Text, span: tuple[int, int], terms_count: int, likeness: Sequen
         around = [part.similarity for part in likeness if part.start <= middle < part.end]
         parts.append(max(around, default=0.0))
     return sum(parts) / len(parts) if parts else 0.0
+
+
+def _piece_end(text: str, start: int, end: int) -> int:
+    """Where a piece that begins at `start` ends: never between a letter and its marks, or inside a joined emoji."""
+    stop = min(start + PIECE_CHARS, end)
+    while stop < end and (
+        unicodedata.category(text[stop])[0] == "M" or text[stop] == _JOINER or text[stop - 1] == _JOINER
+    ):
+        stop += 1
+    return stop

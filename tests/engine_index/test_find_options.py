@@ -138,6 +138,17 @@ def test_offsets_count_code_points_of_any_script(brain):
     assert "橋と川" in passage["text"]
 
 
+@pytest.mark.parametrize(
+    "letter", ["e\u0301", "e" + "\u0301" * 60, "\U0001f468\u200d\U0001f469\u200d\U0001f467", "\u0915\u093f"]
+)
+def test_no_letter_is_parted_from_its_marks(letter):
+    text = letter * 50
+    for size in (20, 21, 33, 200):
+        for part in excerpts(text, [], [Likeness(0, len(text), 0.5)], size=size, count=5):
+            assert len(part["text"]) % len(letter) == 0
+            assert part["start"] % len(letter) == 0
+
+
 def test_passages_never_overlap_and_are_bounded():
     dice = random.Random(2)
     for _ in range(200):
