@@ -67,7 +67,7 @@ def terminal(tmp_path: Path) -> Iterator[tuple[Path, dict[str, str], list[str]]]
 
 def wait_until_served(printed: list[str]) -> str:
     """What `make run` printed once it says that it is ready."""
-    until = time.monotonic() + 60
+    until = time.monotonic() + 120
     while time.monotonic() < until:
         text = "".join(printed)
         if re.search(r"^ready http://", text, re.MULTILINE) and "try: brainy call" in text:
@@ -89,7 +89,7 @@ def test_the_readme_session_works(terminal: tuple[Path, dict[str, str], list[str
         env=env,
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=240,
         stdin=subprocess.DEVNULL,
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr

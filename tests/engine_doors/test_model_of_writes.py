@@ -401,5 +401,5 @@ class Writes(RuleBasedStateMachine):
 
 TestWrites = Writes.TestCase
 TestWrites.settings = settings(
-    max_examples=25, stateful_step_count=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=15, stateful_step_count=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
