@@ -176,5 +176,5 @@ class FilesMachine(RuleBasedStateMachine):
             assert tree[row["metadata"]["path"]][0] == row["id"]
 
 
-TestFiles = pytest.mark.timeout(120)(FilesMachine.TestCase)
+TestFiles = pytest.mark.timeout(300)(FilesMachine.TestCase)
 TestFiles.settings = settings(max_examples=25, stateful_step_count=20, deadline=None)
